@@ -157,17 +157,33 @@ fn the_roles_of_the_mirroring_controllers_write_mirrored_kinds_and_read_what_the
             let status = format!("{resource}/status");
             grant(&mut wanted, (scoped, &group, &status, "*"), &["patch"]);
         }
-        // A MachineSet of the Machine API is never created. Templates have no status.
-        if resource == "machinesets" || resource.ends_with("machinetemplates") {
+        // A MachineSet or a MachineHealthCheck of the Machine API is never created. Templates have no
+        // status.
+        let is_parent = ["machinesets", "machinehealthchecks"].contains(&resource.as_str());
+        if is_parent || resource.ends_with("machinetemplates") {
             grant(&mut wanted, (scoped, &group, &resource, "*"), &["patch", "delete"]);
         }
-        if resource.ends_with("machinetemplates") || (resource == "machinesets" && group.ends_with("x-k8s.io")) {
+        if resource.ends_with("machinetemplates") || (is_parent && group.ends_with("x-k8s.io")) {
             grant(&mut wanted, (scoped, &group, &resource, "*"), &["create"]);
         }
-        if resource == "machinesets" {
-            grant(&mut wanted, (scoped, &group, "machinesets/status", "*"), &["patch"]);
+        if is_parent {
+            let status = format!("{resource}/status");
+            grant(&mut wanted, (scoped, &group, &status, "*"), &["patch"]);
         }
     }
+    // A condition of the ClusterOperator of the Machine API.
+    let config = "config.openshift.io";
+    let operator = (Scoped::Cluster, config, "clusteroperators", "machine-api");
+    grant(&mut wanted, operator, &["get", "list", "watch"]);
+    let status = (Scoped::Cluster, config, "clusteroperators/status", "machine-api");
+    grant(&mut wanted, status, &["patch"]);
+    let definition = (
+        Scoped::Cluster,
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        "clusteroperators.config.openshift.io",
+    );
+    grant(&mut wanted, definition, &["get", "list", "watch"]);
     assert_eq!(granted("manifests/components/mirroring-controllers/rbac.yaml"), wanted);
 }
 

@@ -5,13 +5,13 @@
 //! step of a migration from one API to the other. `rules` judge an edit. The object that is not
 //! authoritative is the mirror. Only the sync controller changes the spec of a mirror.
 //!
-//! `reconcile` computes the next action of a sync controller for a Machine or a MachineSet of both
-//! APIs. Its `pair` is the full objects, `sync` copies, `templates` chooses the infrastructure
+//! `reconcile` computes the next action of a sync controller for a Machine, a MachineSet, or a
+//! MachineHealthCheck of both APIs. Its `pair` is the full objects, `sync` copies, `templates` chooses the infrastructure
 //! template of a MachineSet, `removal` and `set_removal` carry out deletions, `migration` carries
 //! out the plan, and `finalizers`, `pause` and `report` compute the writes of these. `foreign`
 //! finds objects of Cluster API that are not mirrors. `other` finds another sync controller, and
-//! `progress` is what metrics and events report. `request` tells a user how far a migration is.
-//! MachineHealthChecks are not copied.
+//! `progress` is what metrics and events report. `request` tells a user how far a migration is,
+//! `overview` shows all pairs, and `wide` tells whether the synchronization fails for many.
 //!
 //! Must never: assume anything about an object in the other API that has not been read.
 //!
@@ -24,6 +24,7 @@ mod foreign;
 pub mod live;
 pub mod migration;
 pub mod other;
+pub mod overview;
 pub mod pair;
 mod pause;
 pub mod plan;
@@ -42,6 +43,7 @@ mod sync_status;
 mod templates;
 #[cfg(test)]
 mod tests;
+pub mod wide;
 
 /// The finalizer with which the sync controller coordinates the deletion of a mirrored pair.
 pub const FINALIZER: &str = "sync.machine.openshift.io/finalizer";

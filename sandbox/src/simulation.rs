@@ -19,6 +19,7 @@
 //! | `control_planes` | the same for the controller of ControlPlanes, with all that belongs to it |
 //! | `machine_pool` | a declared simulation of the controller of MachinePools |
 //! | `actors` | the actors around the controllers |
+//! | `both_apis` | the environment of the controllers of objects in both APIs |
 //! | `scenarios` | what happens in a run, by controller |
 //! | `invariants` | what must hold, by controller |
 //! | `foreign` | what other products do, as it was recorded |
@@ -28,6 +29,7 @@
 //! | `coverage` | the branches of decisions that schedules reach |
 
 mod actors;
+pub mod both_apis;
 pub mod control_planes;
 pub mod coverage;
 mod declared;

@@ -1,5 +1,5 @@
-//! `capstan migrate`: requests that the other API becomes authoritative for a Machine or a
-//! MachineSet, or cancels such a request, and waits for the end.
+//! `capstan migrate`: requests that the other API becomes authoritative for a Machine, a MachineSet,
+//! or a MachineHealthCheck, or cancels such a request, and waits for the end.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -32,7 +32,7 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// How the webhooks begin a warning about a field that blocks a migration.
 const CANNOT: &str = "cannot migrate";
 
-/// Migrate a Machine or a MachineSet to the other API, or cancel a migration.
+/// Migrate a Machine, a MachineSet, or a MachineHealthCheck, or cancel a migration.
 ///
 /// The command checks the request as the webhooks do, with the objects of the
 /// cluster, and writes nothing if a field prevents the migration. Then it sets
@@ -83,6 +83,8 @@ enum Kind {
     Machine,
     #[value(name = "machineset")]
     MachineSet,
+    #[value(name = "machinehealthcheck")]
+    MachineHealthCheck,
 }
 
 impl Kind {
@@ -92,6 +94,8 @@ impl Kind {
             (Self::Machine, Api::ClusterApi) => &kinds::CLUSTER_API_MACHINES,
             (Self::MachineSet, Api::MachineApi) => &kinds::MACHINE_SETS,
             (Self::MachineSet, Api::ClusterApi) => &kinds::CLUSTER_API_MACHINE_SETS,
+            (Self::MachineHealthCheck, Api::MachineApi) => &kinds::MACHINE_HEALTH_CHECKS,
+            (Self::MachineHealthCheck, Api::ClusterApi) => &kinds::CLUSTER_API_MACHINE_HEALTH_CHECKS,
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::controllers::{Assessment, Reading};
 use crate::dashboard::{self, Content};
 use crate::runtime::View;
 
+mod both_apis;
 pub(super) mod json;
 mod scaled;
 
@@ -37,6 +38,7 @@ mod scaled;
 #[command(after_help = "Examples:
   capstan status --watch
   capstan status -o json | jq .progress
+  capstan status --both-apis
   capstan status -o html > report.html
   capstan status -f control-plane.yaml -f machines/ -f etcd.yaml")]
 pub struct Args {
@@ -56,6 +58,11 @@ pub struct Args {
     /// Cluster API does.
     #[arg(long, value_enum, value_name = "MODE", default_value = "extend")]
     machinepools: machine_pool::Machinepools,
+    /// Show each object that exists in the Machine API and in Cluster API: which API is
+    /// authoritative, whether the mirror agrees, which API is paused, and since when a
+    /// migration waits.
+    #[arg(long, conflicts_with_all = ["files", "watch", "kubeadm_control_plane", "machine_pool"])]
+    both_apis: bool,
     /// The time of the status of files; the default is now.
     #[arg(long, value_name = "TIME", requires = "files")]
     now: Option<Timestamp>,
@@ -68,7 +75,7 @@ pub struct Args {
     output: Output,
     /// Exit with 0 if all machines are up to date and ready, with 1 if a user must act,
     /// and with 3 during a rollout.
-    #[arg(long, conflicts_with_all = ["watch", "files", "kubeadm_control_plane", "machine_pool"])]
+    #[arg(long, conflicts_with_all = ["watch", "files", "kubeadm_control_plane", "machine_pool", "both_apis"])]
     exit_code: bool,
     #[command(flatten)]
     cluster: ObservedCluster,
@@ -102,6 +109,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return of_documents(args, &documents::read_distinct(&args.files)?, "From files");
     }
     runtime()?.block_on(async {
+        if args.both_apis {
+            return show_both_apis(args).await;
+        }
         if args.watch {
             watch(args).await
         } else if args.output.is_page() {
@@ -133,6 +143,20 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Ok(if args.exit_code { code } else { ExitCode::SUCCESS })
         }
     })
+}
+
+/// Prints a line for each pair.
+async fn show_both_apis(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.output.is_page() {
+        bail!("--both-apis must not be combined with -o html or -o svg, which show these objects anyway");
+    }
+    let rows = both_apis::rows(&args.cluster).await?;
+    print(&match args.output {
+        Output::Json => pretty(&both_apis::as_json(&rows))?,
+        Output::Yaml => yaml(&both_apis::as_json(&rows))?,
+        Output::Text | Output::Html | Output::Svg => both_apis::as_text(&rows, Timestamp::now()),
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the status of a KubeadmControlPlane or of a MachinePool from its objects.

@@ -1,20 +1,24 @@
-//! The controllers of Machines and MachineSets that exist in the Machine API and in Cluster API:
-//! they carry out the decisions of [`capstan_core::authority::reconcile`], one write at a time.
+//! The controllers of Machines, MachineSets, and MachineHealthChecks that exist in the Machine API
+//! and in Cluster API: they carry out the decisions of [`capstan_core::authority::reconcile`], one
+//! write at a time.
 //!
 //! Before each write they read the objects of the pair, the MachineSets of Machines, the Cluster,
 //! and the Lease of OpenShift's own sync controller from the API server, and decide again. They
 //! write nothing while another sync controller runs (decision 22).
 
+mod checks;
+mod kind;
 mod metrics;
 mod objects;
+mod operator;
 mod pairs;
 mod running;
 mod sets;
+pub mod simulated;
 
-use std::collections::BTreeSet;
+use std::marker::PhantomData;
 
 use capstan_core::api::kind::KindInfo;
-use capstan_core::api::kinds;
 use capstan_core::authority::other::{self, Other};
 use capstan_core::authority::pair::{self as pair, Decision, Pair, Part};
 use capstan_core::authority::progress::{self, Notice};
@@ -28,7 +32,8 @@ use crate::runtime::{
     Cluster, EventSpec, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View, Watch,
     Write,
 };
-use pairs::Pairs;
+use kind::MirroredKind;
+use pairs::{Pairs, Unknown};
 
 pub use metrics::MirroringMetrics;
 pub use running::{LEASE, MirroringConfiguration, caches, start};
@@ -36,48 +41,43 @@ pub use running::{LEASE, MirroringConfiguration, caches, start};
 /// How long after the last sign of another sync controller it is checked again.
 const CHECK: SignedDuration = SignedDuration::from_secs(1);
 
-/// The controller of mirrored Machines, or of mirrored MachineSets.
+/// The controller of the mirrored pairs of one kind.
 #[derive(Debug)]
-pub(super) struct Mirrored<const SETS: bool> {
+struct Mirrored<K> {
     pairs: Pairs,
     metrics: MirroringMetrics,
+    kind: PhantomData<K>,
 }
 
 /// What was observed of one pair.
 #[derive(Debug)]
-pub(super) struct Observed {
+struct Observed {
     pair: Pair,
     /// The next action. Nothing is done while another sync controller runs.
     decision: Decision,
     other: Option<Other>,
 }
 
-impl<const SETS: bool> Mirrored<SETS> {
-    const PAIR: Kind = if SETS { Kind::MachineSet } else { Kind::Machine };
-    const KIND: &'static KindInfo = if SETS { &kinds::MACHINE_SETS } else { &kinds::MACHINES };
-    const MIRROR: &'static KindInfo = if SETS {
-        &kinds::CLUSTER_API_MACHINE_SETS
-    } else {
-        &kinds::CLUSTER_API_MACHINES
-    };
-
+impl<K: MirroredKind> Mirrored<K> {
     /// The controller of the objects in these namespaces.
-    pub(super) fn new(machine_api: &str, cluster_api: &str, metrics: MirroringMetrics) -> Self {
+    fn new(machine_api: &str, cluster_api: &str, metrics: MirroringMetrics) -> Self {
         Self {
             pairs: Pairs::new(machine_api, cluster_api),
             metrics,
+            kind: PhantomData,
         }
     }
 
-    fn names(&self, view: &View) -> BTreeSet<String> {
-        match SETS {
-            true => self.pairs.all_sets(view),
-            false => self.pairs.all(view),
+    fn pair(&self, view: &View, name: &str) -> Result<Pair, Unknown> {
+        match K::PAIR {
+            Kind::MachineSet => self.pairs.set_pair(view, name),
+            Kind::MachineHealthCheck => self.pairs.check_pair(view, name),
+            _ => self.pairs.pair(view, name),
         }
     }
 
     fn object(&self, name: &str) -> ObjectRef {
-        Self::KIND.object(&self.pairs.machine_api, name)
+        K::MACHINE_API.object(&self.pairs.machine_api, name)
     }
 
     /// Kind and name of an object of a pair. An infrastructure machine that does not exist yet has
@@ -85,8 +85,8 @@ impl<const SETS: bool> Mirrored<SETS> {
     fn target<'a>(&'a self, pair: &'a Pair, write: &'a pair::Write) -> Option<(&'a KindInfo, &'a str, &'a str)> {
         let (cluster_api, name) = (self.pairs.cluster_api.as_str(), pair.name.as_str());
         match write.part {
-            Part::MachineApi => Some((Self::KIND, &self.pairs.machine_api, name)),
-            Part::ClusterApi => Some((Self::MIRROR, cluster_api, name)),
+            Part::MachineApi => Some((K::MACHINE_API, &self.pairs.machine_api, name)),
+            Part::ClusterApi => Some((K::CLUSTER_API, cluster_api, name)),
             Part::Member(at) => {
                 let member = pair.members.get(at)?;
                 let namespace = match member.api {
@@ -133,18 +133,14 @@ impl<const SETS: bool> Mirrored<SETS> {
     }
 }
 
-impl<const SETS: bool> Reconcile for Mirrored<SETS> {
-    const NAME: &'static str = if SETS {
-        "machine-set-mirroring"
-    } else {
-        "machine-mirroring"
-    };
+impl<K: MirroredKind> Reconcile for Mirrored<K> {
+    const NAME: &'static str = K::NAME;
 
     type State = ();
     type Observed = Observed;
 
     fn kind(&self) -> &KindInfo {
-        Self::KIND
+        K::MACHINE_API
     }
 
     fn watches(&self) -> Vec<Watch> {
@@ -152,34 +148,32 @@ impl<const SETS: bool> Reconcile for Mirrored<SETS> {
     }
 
     fn all(&self, view: &View) -> Vec<ObjectRef> {
-        let names = self.names(view);
+        let names = self.pairs.all::<K>(view);
         names.iter().map(|name| self.object(name)).collect()
     }
 
     fn affected(&self, changed: &ObjectRef, view: &View) -> Vec<ObjectRef> {
         let (kind, group, name) = (&changed.kind, &changed.group, &changed.name);
-        let names = match SETS {
-            true => self.pairs.affected_sets(view, kind, group, name),
-            false => self.pairs.affected(view, kind, group, name),
+        let names = match K::PAIR {
+            Kind::MachineSet => self.pairs.affected_sets(view, kind, group, name),
+            Kind::MachineHealthCheck => Pairs::affected_checks(kind, group, name),
+            _ => self.pairs.affected(view, kind, group, name),
         };
-        let names = names.unwrap_or_else(|| self.names(view));
+        let names = names.unwrap_or_else(|| self.pairs.all::<K>(view));
         names.iter().map(|name| self.object(name)).collect()
     }
 
     fn is_gone(&self, object: &ObjectRef, view: &View) -> bool {
-        let gone = match SETS {
-            true => self.pairs.is_set_gone(view, &object.name),
-            false => self.pairs.is_gone(view, &object.name),
-        };
+        let gone = self.pairs.is_gone::<K>(view, &object.name);
         if gone {
-            self.metrics.gone(Self::PAIR, &object.name);
+            self.metrics.gone(K::PAIR, &object.name);
         }
         gone
     }
 
     fn leadership(&self, is_leader: bool) {
         if !is_leader {
-            self.metrics.forget(Self::PAIR);
+            self.metrics.forget(K::PAIR);
         }
     }
 
@@ -192,10 +186,7 @@ impl<const SETS: bool> Reconcile for Mirrored<SETS> {
         moment: Moment,
     ) -> Observation<Observed> {
         let name = &object.name;
-        let pair = match SETS {
-            true => self.pairs.set_pair(view, name),
-            false => self.pairs.pair(view, name),
-        };
+        let pair = self.pair(view, name);
         let (true, Ok(lease), Ok(pair)) = (view.synced, self.pairs.lease(view), pair) else {
             return Observation::Nothing;
         };
@@ -204,7 +195,7 @@ impl<const SETS: bool> Reconcile for Mirrored<SETS> {
         }
         let managers = self
             .pairs
-            .find(view, Self::KIND, name)
+            .find(view, K::MACHINE_API, name)
             .ok()
             .flatten()
             .map(|machine| machine.managers.as_slice());
@@ -223,9 +214,10 @@ impl<const SETS: bool> Reconcile for Mirrored<SETS> {
         view: &View,
         _observed: &Observed,
     ) -> Result<Option<View>, StepError> {
-        let view = match SETS {
-            true => self.pairs.refreshed_set(cluster, view, &object.name).await?,
-            false => self.pairs.refreshed(cluster, view, &object.name).await?,
+        let view = match K::PAIR {
+            Kind::MachineSet => self.pairs.refreshed_set(cluster, view, &object.name).await?,
+            Kind::MachineHealthCheck => self.pairs.refreshed_check(cluster, view, &object.name).await?,
+            _ => self.pairs.refreshed(cluster, view, &object.name).await?,
         };
         Ok(Some(view))
     }
@@ -254,7 +246,7 @@ impl<const SETS: bool> Reconcile for Mirrored<SETS> {
             return Vec::new();
         };
         let refusal = reconciled.errors.iter().find(|error| error.is_by_rule());
-        let condition = refusal.and_then(|error| progress::refused(Self::PAIR, planned, error.to_string()));
+        let condition = refusal.and_then(|error| progress::refused(K::PAIR, planned, error.to_string()));
         let write = condition
             .and_then(|condition| report::synchronization(machine, &condition, None, reconciled.moment.time))
             .and_then(|write| self.write(&observed.pair, &write));
@@ -280,8 +272,7 @@ impl<const SETS: bool> Reconcile for Mirrored<SETS> {
             tracing::info!("no other sync controller runs; Capstan mirrors");
         }
         let state = progress::state(pair);
-        self.metrics
-            .object(Self::PAIR, &pair.name, state, reconciled.moment.time);
+        self.metrics.object(K::PAIR, &pair.name, state, reconciled.moment.time);
         let about = pair.machine_api.as_ref().and_then(|machine| {
             let metadata = machine.value.get("metadata")?;
             serde::Deserialize::deserialize(metadata).ok()

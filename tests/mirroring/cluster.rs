@@ -10,6 +10,7 @@ use capstan::runtime::{Election, Metrics, Running};
 use capstan_core::authority::pair::{FullObject, Part};
 use capstan_core::authority::spec::Api;
 use capstan_sandbox::control_plane::{ControlPlane, Options, Proxy, wait_until};
+use capstan_sandbox::neighbours::cluster_api::ClusterApi;
 use capstan_sandbox::neighbours::openshift_api::{OpenShiftApi, Variant};
 use capstan_sandbox::neighbours::provider_crds;
 use prometheus_client::registry::Registry;
@@ -23,10 +24,12 @@ pub(crate) const CLUSTER_API: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/
 pub(crate) const AWS: &str = "/apis/infrastructure.cluster.x-k8s.io/v1beta2/namespaces/openshift-cluster-api";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/openshift-cluster-api/leases";
 /// The user of the controllers, as in `manifests/components/mirroring-controllers/rbac.yaml`.
-const MIRRORING: &str = "system:serviceaccount:openshift-machine-api:capstan-mirroring";
+pub(crate) const MIRRORING: &str = "system:serviceaccount:openshift-machine-api:capstan-mirroring";
 
 /// The cluster.
 pub(crate) struct Cluster {
+    /// The controllers of Cluster API, if they run. They stop before the API server does.
+    pub(crate) neighbours: Option<ClusterApi>,
     pub(crate) plane: ControlPlane,
     pub(crate) client: kube::Client,
     /// What the controllers send to the API server.
@@ -35,20 +38,32 @@ pub(crate) struct Cluster {
     starts: AtomicUsize,
 }
 
-/// The CRDs that the tests need, without the webhooks that convert between their versions.
-fn definitions() -> Vec<Value> {
+/// The CRDs of the core of Cluster API.
+const CORE: [&str; 4] = [
+    "cluster.x-k8s.io_clusters.yaml",
+    "cluster.x-k8s.io_machines.yaml",
+    "cluster.x-k8s.io_machinesets.yaml",
+    "cluster.x-k8s.io_machinehealthchecks.yaml",
+];
+/// The CRDs of the AWS provider.
+const PROVIDER: [&str; 3] = [
+    "infrastructure.cluster.x-k8s.io_awsclusters.yaml",
+    "infrastructure.cluster.x-k8s.io_awsmachines.yaml",
+    "infrastructure.cluster.x-k8s.io_awsmachinetemplates.yaml",
+];
+
+/// The CRDs that the tests need, without the webhooks that convert between their versions. The CRD
+/// of MachineHealthChecks is the one of Capstan: that of OpenShift has no authority.
+fn definitions(core: bool) -> Vec<Value> {
     let api = OpenShiftApi::locate().unwrap();
     let of_machine_api = |plural| api.crd("machine/v1beta1", plural, Variant::CustomNoUpgrade).unwrap();
     let mut all: Vec<Value> = ["machines", "machinesets"].into_iter().map(of_machine_api).collect();
-    all.push(api.crd("config/v1", "infrastructures", Variant::Default).unwrap());
-    let wanted = [
-        "cluster.x-k8s.io_clusters.yaml",
-        "cluster.x-k8s.io_machines.yaml",
-        "cluster.x-k8s.io_machinesets.yaml",
-        "infrastructure.cluster.x-k8s.io_awsclusters.yaml",
-        "infrastructure.cluster.x-k8s.io_awsmachines.yaml",
-        "infrastructure.cluster.x-k8s.io_awsmachinetemplates.yaml",
-    ];
+    for plural in ["infrastructures", "clusteroperators"] {
+        all.push(api.crd("config/v1", plural, Variant::Default).unwrap());
+    }
+    let checks = include_str!("../../manifests/crds/machine.openshift.io_machinehealthchecks.yaml");
+    all.push(serde_saphyr::from_str(checks).unwrap());
+    let wanted: Vec<&str> = CORE.iter().filter(|_| core).chain(&PROVIDER).copied().collect();
     for folder in provider_crds::folders().unwrap() {
         for file in wanted
             .iter()
@@ -61,8 +76,12 @@ fn definitions() -> Vec<Value> {
     for definition in &mut all {
         definition["spec"]["conversion"] = json!({"strategy": "None"});
         definition.as_object_mut().unwrap().remove("status");
+        if definition["spec"]["group"] == "infrastructure.cluster.x-k8s.io" {
+            // Tells the core which version the provider implements, and of which contract.
+            definition["metadata"]["labels"]["cluster.x-k8s.io/v1beta1"] = json!("v1beta2");
+        }
     }
-    assert_eq!(all.len(), 3 + wanted.len());
+    assert_eq!(all.len(), 5 + wanted.len());
     all
 }
 
@@ -71,15 +90,33 @@ fn provider_spec() -> Value {
 }
 
 impl Cluster {
+    /// The cluster without controllers of Cluster API, which the tests play.
     pub(crate) async fn start() -> Self {
-        let plane = ControlPlane::start(Options::default()).await.unwrap();
+        Self::prepare(false).await
+    }
+
+    /// The cluster with the core controllers of Cluster API and their webhooks.
+    pub(crate) async fn beside_core() -> Self {
+        Self::prepare(true).await
+    }
+
+    async fn prepare(core: bool) -> Self {
+        let options = Options {
+            audit: true,
+            ..Options::default()
+        };
+        let plane = ControlPlane::start(options).await.unwrap();
         let kubectl = async |arguments: &[&str], input: String| {
             let output = plane.kubectl().args(arguments.iter().copied()).stdin(input).run().await;
             output.unwrap().checked().unwrap();
         };
-        for definition in definitions() {
+        for definition in definitions(!core) {
             kubectl(&["create", "-f", "-"], definition.to_string()).await;
         }
+        let neighbours = match core {
+            true => Some(ClusterApi::start_core(&plane, false).await.unwrap()),
+            false => None,
+        };
         let wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
         kubectl(&wait, String::new()).await;
         for namespace in ["openshift-machine-api", "openshift-cluster-api"] {
@@ -114,7 +151,7 @@ impl Cluster {
         plane.apply_yaml(roles).await.unwrap();
         // Each start of the controllers has a Lease of its own, so that no test waits for the Lease
         // of controllers that ended without releasing it.
-        let verbs = ["get", "list", "watch", "patch"];
+        let verbs = ["get", "list", "watch", "patch", "create"];
         plane
             .allow(MIRRORING, &verbs, "coordination.k8s.io", &["leases"])
             .await
@@ -124,6 +161,7 @@ impl Cluster {
         let groups = ["system:serviceaccounts"];
         let proxy = plane.proxy(MIRRORING, &groups, faults).await.unwrap();
         Self {
+            neighbours,
             plane,
             client,
             gate,
@@ -176,15 +214,20 @@ impl Cluster {
         }
     }
 
-    /// Creates a MachineSet of the Machine API without replicas, and waits until the controllers
-    /// have made its mirror. Returns the one of the Machine API.
-    pub(crate) async fn sets(&self, name: &str, authority: Api) -> Value {
+    /// A MachineSet of the Machine API without replicas.
+    pub(crate) fn set_body(name: &str, authority: Api) -> Value {
         let labels = json!({"set": name, "machine.openshift.io/cluster-api-cluster": "prod-x7k2p"});
         let template = json!({"metadata": {"labels": labels}, "spec": {"authoritativeAPI": authority.as_str(),
             "providerSpec": {"value": provider_spec()}}});
-        let set = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
+        json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet",
             "metadata": {"name": name}, "spec": {"authoritativeAPI": authority.as_str(), "replicas": 0,
-                "selector": {"matchLabels": {"set": name}}, "template": template}});
+                "selector": {"matchLabels": {"set": name}}, "template": template}})
+    }
+
+    /// Creates a MachineSet of the Machine API without replicas, and waits until the controllers
+    /// have made its mirror. Returns the one of the Machine API.
+    pub(crate) async fn sets(&self, name: &str, authority: Api) -> Value {
+        let set = Self::set_body(name, authority);
         let path = format!("{MACHINE_API}/machinesets");
         send(&self.client, "POST", &path, Some(&set)).await.unwrap();
         let path = format!("{path}/{name}");

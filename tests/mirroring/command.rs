@@ -93,3 +93,51 @@ pub(crate) async fn the_command_migrates_waits_cancels_and_names_a_field(cluster
     let (code, text) = run(cluster, &["machineset", "absent", "--to", "clusterAPI"]).await;
     assert!(code == 2 && text.contains("must exist"), "{code}: {text}");
 }
+
+/// `capstan status --both-apis` has a line for each pair, also for one that waits.
+pub(crate) async fn the_status_shows_both_apis(cluster: &Cluster) {
+    let mut machine = cluster.machine("shown", Api::MachineApi, None).await;
+    machine.synchronized(Api::MachineApi).await;
+    let line = async |arguments: &[&str]| {
+        let kubeconfig = cluster.plane.kubeconfig().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
+        command.args(["status", "--both-apis"]).args(arguments);
+        let output = command.arg("--kubeconfig").arg(kubeconfig).output().await.unwrap();
+        let (code, text) = read(output);
+        assert_eq!(code, 0, "{text}");
+        text
+    };
+    let row = |text: &str| {
+        let mut lines = text.lines();
+        let found = lines.find(|line| line.split_whitespace().nth(1) == Some("shown"));
+        found.unwrap().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let calm = row(&line(&[]).await);
+    assert_eq!(calm, ["Machine", "shown", "MachineAPI", "True", "ClusterAPI", "-", "-"]);
+    machine
+        .patch(
+            Part::MachineApi,
+            &json!({"spec": {"providerSpec": {"value": {"fieldOfTomorrow": 1}}}}),
+        )
+        .await;
+    machine.request(Api::ClusterApi).await;
+    machine
+        .until("the field blocks", async |machine| {
+            machine.condition("Synchronized").await == "False"
+        })
+        .await;
+    let waits = row(&line(&[]).await);
+    assert_eq!(waits[2..6], ["MachineAPI", "False", "ClusterAPI", "ClusterAPI"]);
+    assert!(waits[6].ends_with('s') || waits[6].ends_with('m'), "{waits:?}");
+    assert!(
+        waits.join(" ").contains("spec.providerSpec.value.fieldOfTomorrow"),
+        "{waits:?}"
+    );
+    let report: serde_json::Value = serde_json::from_str(&line(&["-o", "json"]).await).unwrap();
+    let pairs = report["pairs"].as_array().unwrap();
+    let found = pairs.iter().find(|pair| pair["name"] == "shown").unwrap();
+    assert_eq!(
+        (&found["requested"], &found["synchronized"]),
+        (&json!("ClusterAPI"), &json!("False"))
+    );
+}

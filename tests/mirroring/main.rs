@@ -1,8 +1,9 @@
-//! The shipped controllers of mirrored Machines on a real API server with the garbage collector and
+//! The shipped controllers of mirrored objects on a real API server with the garbage collector and
 //! with the CRDs of OpenShift, of Cluster API, and of its AWS provider.
 //!
 //! Users act through kubectl. The tests play the controllers of both APIs and the infrastructure
-//! provider. The CRDs are in Go modules, which are downloaded if they are missing.
+//! provider. `neighbour` runs beside the core controllers of Cluster API. The CRDs and the core are
+//! in Go modules, which are downloaded if they are missing.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,6 +18,11 @@ mod command;
 mod controllers;
 mod crashes;
 mod faults;
+mod health_checks;
+mod killed;
+mod neighbour;
+mod players;
+mod set_crashes;
 mod sets;
 
 use capstan_core::authority::pair::Part;
@@ -39,11 +45,25 @@ async fn a_machine_is_mirrored_migrated_and_deleted_by_the_table() {
     sets::a_machine_set_is_migrated_there_and_back(&cluster).await;
     sets::the_machines_of_a_deleted_mirror_stay(&cluster).await;
     sets::the_deletion_of_an_authoritative_machine_set_leaves_nothing(&cluster).await;
+    command::the_status_shows_both_apis(&cluster).await;
     command::the_command_migrates_waits_cancels_and_names_a_field(&cluster).await;
     nothing_is_written_while_another_sync_controller_runs(&cluster).await;
     running.stop().await;
     crashes::a_migration_ends_after_a_crash_at_every_write(&cluster).await;
     crashes::a_migration_is_cancelled_after_each_write(&cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parents_are_migrated_and_deleted_although_controllers_stop_at_every_write() {
+    let cluster = Cluster::start().await;
+    let running = cluster.controllers().await;
+    health_checks::a_failure_of_all_objects_is_a_condition_of_the_operator(&cluster).await;
+    health_checks::a_check_is_copied_migrated_and_deleted(&cluster).await;
+    running.stop().await;
+    set_crashes::a_migration_ends_after_a_crash_at_every_write(&cluster).await;
+    set_crashes::a_migration_is_cancelled_after_each_write(&cluster).await;
+    set_crashes::a_creation_and_a_deletion_end_after_a_crash_at_every_write(&cluster).await;
+    killed::a_migration_ends_although_each_process_is_killed_after_one_write(&cluster).await;
 }
 
 async fn an_edit_follows_and_the_steady_state_writes_nothing(cluster: &Cluster) {

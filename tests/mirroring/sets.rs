@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use crate::cluster::{AWS, CLUSTER_API, Cluster, MACHINE_API, SOON, send};
 
 /// A MachineSet of both APIs.
-struct Set<'a> {
-    cluster: &'a Cluster,
-    name: String,
+pub(crate) struct Set<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) name: String,
 }
 
 impl Set<'_> {
@@ -25,7 +25,7 @@ impl Set<'_> {
         format!("{namespace}/machinesets/{}", self.name)
     }
 
-    async fn get(&self, api: Api) -> Option<FullObject> {
+    pub(crate) async fn get(&self, api: Api) -> Option<FullObject> {
         self.cluster.find(&self.path(api)).await.map(FullObject::from)
     }
 
@@ -34,7 +34,7 @@ impl Set<'_> {
     }
 
     /// The names of the infrastructure templates of the set.
-    async fn templates(&self) -> Vec<String> {
+    pub(crate) async fn templates(&self) -> Vec<String> {
         let list = self.cluster.find(&format!("{AWS}/awsmachinetemplates")).await.unwrap();
         let names = list["items"].as_array().unwrap().iter();
         let names = names.map(|item| item["metadata"]["name"].as_str().unwrap().to_owned());
@@ -54,7 +54,7 @@ impl Set<'_> {
     }
 
     /// One step of the MachineSet controllers of both APIs. Returns whether they changed anything.
-    async fn controllers(&self) -> bool {
+    pub(crate) async fn controllers(&self) -> bool {
         let mut acted = false;
         if let Some(set) = self.get(Api::MachineApi).await
             && let Some(authority) = set.text("/status/authoritativeAPI")
@@ -107,7 +107,7 @@ impl Set<'_> {
     }
 
     /// Lets the controllers of both APIs act until something holds.
-    async fn until(&self, what: &str, holds: impl AsyncFn(&Self) -> bool) {
+    pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn(&Self) -> bool) {
         let deadline = Instant::now() + SOON;
         loop {
             let acted = self.controllers().await;
@@ -126,7 +126,7 @@ impl Set<'_> {
         }
     }
 
-    async fn agrees(&self, api: Api) {
+    pub(crate) async fn agrees(&self, api: Api) {
         self.until("the MachineSet is synchronized", async |set| {
             let Some(object) = set.get(Api::MachineApi).await else {
                 return false;
@@ -137,7 +137,7 @@ impl Set<'_> {
         .await;
     }
 
-    async fn request(&self, api: Api) {
+    pub(crate) async fn request(&self, api: Api) {
         let patch = json!({"spec": {"authoritativeAPI": api.as_str()}}).to_string();
         let set = ["patch", "machinesets.machine.openshift.io", &self.name];
         let options = ["-n", "openshift-machine-api", "--type=merge", "-p", &patch];
@@ -146,7 +146,7 @@ impl Set<'_> {
 
     /// Lets everything run until nothing has changed for a while, and checks that the controllers
     /// write nothing from then on.
-    async fn settles(&self) {
+    pub(crate) async fn settles(&self) {
         let versions = async || {
             let mut versions = Vec::new();
             for api in [Api::MachineApi, Api::ClusterApi] {
@@ -167,7 +167,7 @@ impl Set<'_> {
     }
 }
 
-async fn set<'a>(cluster: &'a Cluster, name: &str, authority: Api) -> Set<'a> {
+pub(crate) async fn set<'a>(cluster: &'a Cluster, name: &str, authority: Api) -> Set<'a> {
     cluster.sets(name, authority).await;
     let set = Set {
         cluster,

@@ -181,7 +181,6 @@ const EVERY: &[Reader] = &[
     Reader::Mirroring,
 ];
 const BOTH: &[Reader] = &[Reader::Admission, Reader::Controllers, Reader::ControlPlaneControllers];
-const GUARDS: &[Reader] = &[Reader::Guards];
 const PAIRS: &[Reader] = &[Reader::Guards, Reader::Mirroring];
 const KUBEADM: &[Reader] = &[Reader::KubeadmControlPlaneControllers];
 /// The kind is judged offline. No part of an installed Capstan reads it, so it has no permissions.
@@ -215,7 +214,7 @@ pub static KINDS: &[KindEntry] = &[
     read(
         &MACHINE_HEALTH_CHECKS,
         Home::MachineApi,
-        &[Reader::Guards, Reader::ControlPlaneControllers],
+        &[Reader::Guards, Reader::ControlPlaneControllers, Reader::Mirroring],
     ),
     read(
         &CONTROL_PLANES,
@@ -233,7 +232,7 @@ pub static KINDS: &[KindEntry] = &[
         ],
     ),
     read(&CLUSTER_API_MACHINE_SETS, Home::ClusterApi, PAIRS),
-    read(&CLUSTER_API_MACHINE_HEALTH_CHECKS, Home::ClusterApi, GUARDS),
+    read(&CLUSTER_API_MACHINE_HEALTH_CHECKS, Home::ClusterApi, PAIRS),
     read(&KUBEADM_CONTROL_PLANES, Home::ClusterApi, KUBEADM),
     read(&KUBEADM_CONFIGS, Home::ClusterApi, KUBEADM),
     read(

@@ -67,7 +67,7 @@ pub fn is_held(part: Part, object: &FullObject) -> bool {
 pub fn protect(pair: &Pair) -> Option<Write> {
     let parts = [Part::MachineApi, Part::ClusterApi, Part::Infrastructure];
     // No instance depends on an infrastructure template.
-    let count = if pair.is_set() { 2 } else { parts.len() };
+    let count = if pair.is_parent() { 2 } else { parts.len() };
     parts.into_iter().take(count).find_map(|part| {
         let because = "its deletion must not be missed";
         add(part, pair.part(part)?, FINALIZER, because)
@@ -75,9 +75,9 @@ pub fn protect(pair: &Pair) -> Option<Write> {
 }
 
 /// Adds the finalizer of its controllers to the next object of the API that becomes authoritative.
-/// A MachineSet holds no instance: its Machines have finalizers of their own.
+/// A MachineSet or a MachineHealthCheck holds no instance: the Machines have finalizers of their own.
 pub fn hand_over(pair: &Pair, to: Api) -> Option<Write> {
-    if pair.is_set() {
+    if pair.is_parent() {
         return None;
     }
     let parts: &[Part] = match to {

@@ -17,15 +17,14 @@ use crate::api::machine_openshift_io::authority::MIRRORED;
 /// The reason of the condition Synchronized beside such an object.
 pub(super) const REASON: &str = "NotAMirror";
 
-/// Why the objects of Cluster API are not the mirror of this Machine or MachineSet of the Machine
-/// API; `None` if they are, or if there are none.
+/// Why the objects of Cluster API are not the mirror of this object of the Machine API; `None` if they are, or if there are none.
 pub(super) fn in_the_way(pair: &Pair, machine: &FullObject) -> Option<String> {
     // A Machine that is or was a mirror itself has its counterpart in Cluster API.
     if machine.annotation(MIRRORED).is_some() {
         return None;
     }
     // An infrastructure template holds no instance, and is used only if its content fits.
-    let parts: &[Part] = match pair.is_set() {
+    let parts: &[Part] = match pair.is_parent() {
         true => &[Part::ClusterApi],
         false => &[Part::ClusterApi, Part::Infrastructure],
     };
@@ -49,7 +48,7 @@ fn is_known(object: &FullObject) -> bool {
 fn why(pair: &Pair, part: Part, object: &FullObject, machine: &FullObject) -> Option<String> {
     let owner = object.member.owner().filter(|owner| {
         let is_own_machine = part == Part::Infrastructure && owner.kind == "Machine" && owner.name == pair.name;
-        let set = pair.cluster_api_set.as_ref().filter(|_| !pair.is_set());
+        let set = pair.cluster_api_set.as_ref().filter(|_| !pair.is_parent());
         let is_own_set = owner.kind == "MachineSet" && set.is_some_and(|set| set.member.name == owner.name);
         !is_own_machine && !is_own_set
     });

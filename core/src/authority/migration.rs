@@ -1,4 +1,4 @@
-//! Carries out the migration of a mirrored Machine or MachineSet: the step of [`plan`](super::plan)
+//! Carries out the migration of a mirrored object: the step of [`plan`](super::plan)
 //! for the objects as they are, and the write of that step.
 //!
 //! Every step states what must hold, and is checked again each time. So a controller that was
@@ -34,7 +34,7 @@ pub fn observe(pair: &Pair, machine: &FullObject, agrees: bool) -> Observed {
     observed.is_current = agrees && sync::is_current(pair, source);
     observed.source_is_ready = not_ready(pair, source).is_none();
     observed.source_paused = pause::is_acknowledged(pair, source);
-    observed.target_paused = target == Api::MachineApi || pause::is_paused(pair);
+    observed.target_paused = pause::is_closed(pair, target);
     observed.target_has_finalizers = finalizers::hand_over(pair, target).is_none();
     observed
 }
@@ -49,7 +49,7 @@ pub fn not_ready(pair: &Pair, from: Api) -> Option<String> {
         Api::MachineApi => matches!(source.member.phase.as_deref(), Some("Provisioned" | "Running")),
         Api::ClusterApi => source.member.provisioned == Some(true),
     };
-    if !provisioned && !pair.is_set() {
+    if !provisioned && !pair.is_parent() {
         return Some(format!(
             "the instance of the Machine in {} is not provisioned",
             from.title()
@@ -86,22 +86,18 @@ pub fn carry_out(pair: &Pair, machine: &FullObject, step: Step, now: Timestamp) 
         Step::Begin { from } => {
             report::authority(machine, Authority::Migrating, from, "a migration is requested").into()
         }
-        Step::PauseSource { from } => {
-            let acknowledge = from == Api::ClusterApi;
-            let paused = acknowledge.then(|| pause::pause(pair, true)).flatten();
-            paused.unwrap_or_else(|| {
-                let from = from.title();
-                Decision::wait(format!(
-                    "the controllers of {from} have not acknowledged the pause of this migration"
-                ))
-            })
-        }
+        Step::PauseSource { from } => pause::close(pair, from, true).unwrap_or_else(|| {
+            let from = from.title();
+            Decision::wait(format!(
+                "the controllers of {from} have not acknowledged the pause of this migration"
+            ))
+        }),
         Step::HandOverFinalizers { to } => match finalizers::hand_over(pair, to) {
             Some(write) => write.into(),
             None => Decision::Idle,
         },
         Step::Finish { to } => report::finished(machine, pair.kind, to, now).into(),
-        Step::PauseTarget { .. } => pause::pause(pair, false).unwrap_or(Decision::Idle),
+        Step::PauseTarget { back_to } => pause::close(pair, back_to.other(), false).unwrap_or(Decision::Idle),
         Step::Cancel { back_to } => report::authority(
             machine,
             Authority::Stable(back_to),

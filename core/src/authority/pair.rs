@@ -1,4 +1,5 @@
-//! The objects of one mirrored Machine or MachineSet, in full, and the writes to them.
+//! The objects of one mirrored Machine, MachineSet, or MachineHealthCheck, in full, and the writes to
+//! them.
 //!
 //! The decisions of the sync controller need the identity of each object (uid, resource version,
 //! finalizers) and its whole content. The caller reads every object from the API server right
@@ -77,9 +78,9 @@ impl FullObject {
 /// The objects that a Machine or a MachineSet of either API can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// The Machine or MachineSet of the Machine API.
+    /// The Machine, MachineSet, or MachineHealthCheck of the Machine API.
     MachineApi,
-    /// The Machine or MachineSet of Cluster API.
+    /// The Machine, MachineSet, or MachineHealthCheck of Cluster API.
     ClusterApi,
     /// The infrastructure machine of Cluster API; of a MachineSet, the infrastructure template that
     /// its mirror refers to.
@@ -91,7 +92,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// The Machine or MachineSet of an API.
+    /// The Machine, MachineSet, or MachineHealthCheck of an API.
     pub fn of(api: Api) -> Self {
         match api {
             Api::MachineApi => Self::MachineApi,
@@ -125,10 +126,11 @@ impl Member {
     }
 }
 
-/// The objects of a mirrored Machine or MachineSet and what their conversion reads.
+/// The objects of a mirrored Machine, MachineSet, or MachineHealthCheck, and what their conversion
+/// reads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pair {
-    /// Machine or MachineSet.
+    /// Machine, MachineSet, or MachineHealthCheck.
     pub kind: Kind,
     /// The name of both objects.
     pub name: String,
@@ -197,7 +199,12 @@ impl Pair {
         self.kind == Kind::MachineSet
     }
 
-    /// The Machine or MachineSet of an API.
+    /// Whether the pair is two MachineSets or two MachineHealthChecks. They hold no instance.
+    pub fn is_parent(&self) -> bool {
+        self.kind != Kind::Machine
+    }
+
+    /// The Machine, MachineSet, or MachineHealthCheck of an API.
     pub fn machine(&self, api: Api) -> Option<&FullObject> {
         self.part(Part::of(api))
     }

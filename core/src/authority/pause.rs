@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::PAUSED_BY_SYNC;
 use super::pair::{Decision, FullObject, Pair, Part, Write};
-use super::spec::Api;
+use super::spec::{Api, Kind};
 use crate::api::cluster_x_k8s_io::annotation::PAUSED as ANNOTATION;
 use crate::api::machine_openshift_io::authority::PAUSED;
 
@@ -23,7 +23,7 @@ const PARTS: [Part; 2] = [Part::ClusterApi, Part::Infrastructure];
 /// Pauses the next object of Cluster API that is not paused. `acknowledge` is set when a migration
 /// waits for the acknowledgement: an object with an acknowledgement of an earlier pause has to
 /// report first that it is not paused.
-pub(super) fn pause(pair: &Pair, acknowledge: bool) -> Option<Decision> {
+fn pause(pair: &Pair, acknowledge: bool) -> Option<Decision> {
     PARTS.into_iter().find_map(|part| {
         let object = pair.part(part).filter(|object| !object.member.is_paused())?;
         let reports = parts(pair, Api::ClusterApi).contains(&part);
@@ -48,18 +48,68 @@ pub(super) fn unpause(pair: &Pair) -> Option<Write> {
     })
 }
 
+/// Unpauses the next object of a Machine of Cluster API that is being deleted. Its infrastructure is
+/// unpaused once it is being deleted too: before that, its controllers could create an instance.
+pub(super) fn unpause_deleted(pair: &Pair) -> Option<Write> {
+    pair.cluster_api.as_ref().filter(|machine| machine.member.deleting)?;
+    PARTS.into_iter().rev().find_map(|part| {
+        let object = pair.part(part)?;
+        let is_left = object.member.deleting && object.member.is_paused_by_sync();
+        let because = "it is being deleted, and no object of the Machine API is left";
+        is_left.then(|| Write::patch(part, object, annotate(&Value::Null), because))
+    })
+}
+
 fn annotate(value: &Value) -> Map<String, Value> {
     Map::from_iter([(String::from("metadata"), json!({"annotations": {ANNOTATION: value}}))])
 }
 
-/// Whether both objects of Cluster API are paused.
-pub(super) fn is_paused(pair: &Pair) -> bool {
-    let mut objects = PARTS.into_iter().filter_map(|part| pair.part(part));
-    objects.all(|object| object.member.is_paused())
+/// The MachineHealthCheck of the Machine API. Its controller does not read
+/// `status.authoritativeAPI`: the same annotation pauses it as in Cluster API.
+fn check(pair: &Pair) -> Option<&FullObject> {
+    let is_check = pair.kind == Kind::MachineHealthCheck;
+    pair.machine_api.as_ref().filter(|_| is_check)
 }
 
-/// Whether the controllers of an API acknowledged that they do not act.
+/// Closes the gate of an API: pauses the next of its objects that an annotation pauses.
+/// `acknowledge` is as in [`pause`].
+pub(super) fn close(pair: &Pair, api: Api, acknowledge: bool) -> Option<Decision> {
+    if api == Api::ClusterApi {
+        return pause(pair, acknowledge);
+    }
+    let object = check(pair).filter(|object| !object.member.is_paused())?;
+    let because = "its API is not authoritative";
+    Some(Write::patch(Part::MachineApi, object, annotate(&PAUSED_BY_SYNC.into()), because).into())
+}
+
+/// Unpauses the MachineHealthCheck of the Machine API, if the sync controller paused it.
+pub(super) fn open_check(pair: &Pair) -> Option<Write> {
+    let object = check(pair).filter(|object| object.member.is_paused_by_sync())?;
+    let because = "its API is authoritative";
+    Some(Write::patch(Part::MachineApi, object, annotate(&Value::Null), because))
+}
+
+/// Whether the gate of an API is closed. The status of an object of the Machine API closes it,
+/// except for a MachineHealthCheck.
+pub(super) fn is_closed(pair: &Pair, api: Api) -> bool {
+    match api {
+        Api::MachineApi => check(pair).is_none_or(|object| object.member.is_paused()),
+        Api::ClusterApi => {
+            let mut objects = PARTS.into_iter().filter_map(|part| pair.part(part));
+            objects.all(|object| object.member.is_paused())
+        }
+    }
+}
+
+/// Whether the controllers of an API acknowledged that they do not act. The controller of
+/// MachineHealthChecks of the Machine API acknowledges nothing. At most it deletes a Machine that it
+/// judged before the pause, which a deletion by the other controller does not repeat.
 pub(super) fn is_acknowledged(pair: &Pair, api: Api) -> bool {
+    if api == Api::MachineApi
+        && let Some(object) = check(pair)
+    {
+        return object.member.is_paused();
+    }
     parts(pair, api).iter().all(|part| {
         let paused = |object: &FullObject| *part == Part::MachineApi || object.member.is_paused();
         pair.part(*part)
@@ -74,8 +124,12 @@ pub(super) fn not_running(pair: &Pair, api: Api) -> Option<String> {
             return Some(String::from("the infrastructure machine does not exist"));
         };
         let title = title(object);
-        if *part != Part::MachineApi && object.member.is_paused() {
+        let is_check = *part == Part::MachineApi && pair.kind == Kind::MachineHealthCheck;
+        if (is_check || *part != Part::MachineApi) && object.member.is_paused() {
             return Some(format!("{title} has the annotation {ANNOTATION}"));
+        }
+        if is_check {
+            return None;
         }
         match object.condition(PAUSED) {
             Some("False") => None,
@@ -89,7 +143,7 @@ pub(super) fn not_running(pair: &Pair, api: Api) -> Option<String> {
 fn parts(pair: &Pair, api: Api) -> &'static [Part] {
     match api {
         Api::MachineApi => &[Part::MachineApi],
-        Api::ClusterApi if pair.is_set() => &[Part::ClusterApi],
+        Api::ClusterApi if pair.is_parent() => &[Part::ClusterApi],
         Api::ClusterApi => &PARTS,
     }
 }

@@ -141,8 +141,10 @@ pub fn change_of_authority(write: &Write) -> Option<Notice> {
 /// The condition after the API server refused a write of the synchronization. `None` for a write to
 /// the status, which cannot report its own refusal.
 pub fn refused(kind: Kind, write: &Write, error: String) -> Option<Synchronized> {
-    if kind == Kind::MachineSet {
-        return refused_of_set(write, error);
+    match kind {
+        Kind::MachineSet => return refused_of_set(write, error),
+        Kind::MachineHealthCheck => return refused_of_check(write, error),
+        _ => {}
     }
     let reason = match (&write.verb, write.part) {
         (Verb::PatchStatus(_), Part::MachineApi) => return None,
@@ -153,6 +155,16 @@ pub fn refused(kind: Kind, write: &Write, error: String) -> Option<Synchronized>
         (_, Part::MachineApi) => "FailedToUpdateMAPIMachine",
         (_, Part::ClusterApi) => "FailedToUpdateCAPIMachine",
         (_, Part::Infrastructure) => "FailedToUpdateCAPIInfraMachine",
+    };
+    Some(Synchronized::blocked(reason, error))
+}
+
+fn refused_of_check(write: &Write, error: String) -> Option<Synchronized> {
+    let reason = match (&write.verb, write.part) {
+        (Verb::PatchStatus(_), Part::MachineApi) => return None,
+        (Verb::Create(_), Part::ClusterApi) => "FailedToCreateCAPIMachineHealthCheck",
+        (_, Part::ClusterApi) => "FailedToUpdateCAPIMachineHealthCheck",
+        _ => "FailedToUpdateMAPIMachineHealthCheck",
     };
     Some(Synchronized::blocked(reason, error))
 }

@@ -1,4 +1,5 @@
-//! The next action for a mirrored Machine or MachineSet: the one entry for a controller.
+//! The next action for a mirrored Machine, MachineSet, or MachineHealthCheck: the one entry for a
+//! controller.
 //!
 //! The order is: `status.authoritativeAPI`, deletion, finalizers, pauses, the copy, the report, the
 //! migration. Each call returns at most one write. The caller reads all objects again before the
@@ -43,7 +44,7 @@ pub fn next(pair: &Pair, now: Timestamp) -> Decision {
         return beside_foreign(pair, machine, why, now);
     }
     if observed.deleting {
-        return match pair.is_set() {
+        return match pair.is_parent() {
             true => set_removal::next(pair, source),
             false => removal::next(pair, source),
         };
@@ -67,7 +68,7 @@ fn beside_foreign(pair: &Pair, machine: &FullObject, why: String, now: Timestamp
             infrastructure: None,
             ..pair.clone()
         };
-        return match pair.is_set() {
+        return match pair.is_parent() {
             true => set_removal::next(&own, Api::MachineApi),
             false => removal::next(&own, Api::MachineApi),
         };
@@ -83,7 +84,7 @@ fn direction(pair: &Pair, source: Api) -> Api {
     let Some(machine) = &pair.cluster_api else {
         return Api::MachineApi;
     };
-    if pair.is_set() {
+    if pair.is_parent() {
         // The infrastructure template is created first, so the copy is complete.
         return source;
     }
@@ -93,14 +94,21 @@ fn direction(pair: &Pair, source: Api) -> Api {
     if is_first_copy { Api::MachineApi } else { source }
 }
 
-/// Closes the gate of Cluster API while its Machine is not authoritative, and opens it otherwise.
+/// Closes the gate of the API that is not authoritative, and opens the other one. The controllers of
+/// the Machine API read the status, so only their MachineHealthChecks have a gate.
 fn pauses(pair: &Pair, authority: Authority, from: Api) -> Option<Decision> {
     match authority {
-        Authority::Stable(Api::MachineApi) => pause::pause(pair, false),
+        Authority::Stable(Api::MachineApi) => {
+            let closed = pause::close(pair, Api::ClusterApi, false);
+            closed.or_else(|| pause::open_check(pair).map(Decision::from))
+        }
         // The migration pauses the source itself, and waits for the acknowledgement.
         Authority::Migrating => None,
         Authority::Stable(Api::ClusterApi) if from == Api::MachineApi => None,
         Authority::Stable(Api::ClusterApi) => {
+            if let Some(close) = pause::close(pair, Api::MachineApi, false) {
+                return Some(close);
+            }
             let open = pause::unpause(pair)?;
             let held = finalizers::hand_over(pair, Api::ClusterApi);
             Some(held.unwrap_or(open).into())
@@ -125,10 +133,10 @@ fn copy(pair: &Pair, machine: &FullObject, from: Api, now: Timestamp) -> Result<
 }
 
 /// The next action without a Machine in the Machine API. A Machine of a MachineSet that both APIs
-/// have is mirrored. Any other one is released. A MachineSet of Cluster API is never copied to the
-/// Machine API unasked.
+/// have is mirrored. Any other one is released. A MachineSet or a MachineHealthCheck of Cluster API
+/// is never copied to the Machine API unasked.
 fn without_machine_api(pair: &Pair) -> Decision {
-    if pair.is_set() {
+    if pair.is_parent() {
         return set_removal::unmirrored(pair);
     }
     let Some(machine) = &pair.cluster_api else {

@@ -210,8 +210,13 @@ fn release_part(pair: &Pair, part: Part, removed: Removed) -> Option<Decision> {
 
 /// The next action for objects of Cluster API that have no Machine in the Machine API: they are
 /// released. A pause by the sync controller stays, because the authoritative object may return, and
-/// because an unpaused mirror could create an instance.
+/// because an unpaused mirror could create an instance. An object that is being deleted can create
+/// none: it is unpaused, so that its controllers remove what they hold, and it does not stay in
+/// deletion.
 pub fn unmirrored(pair: &Pair) -> Decision {
+    if let Some(write) = pause::unpause_deleted(pair) {
+        return write.into();
+    }
     let released = [Part::Infrastructure, Part::ClusterApi]
         .into_iter()
         .find_map(|part| release_part(pair, part, Removed::Own));

@@ -97,6 +97,14 @@ fn conditions(machine: &FullObject, condition: &Synchronized, now: Timestamp) ->
     Some(list.into())
 }
 
+/// When the status of the condition Synchronized changed last.
+pub(super) fn changed(machine: &FullObject) -> Option<Timestamp> {
+    let conditions = machine.value.pointer("/status/conditions").and_then(Value::as_array);
+    let mut conditions = conditions.into_iter().flatten();
+    let condition = conditions.find(|condition| condition.get("type") == Some(&SYNCHRONIZED.into()))?;
+    condition.get("lastTransitionTime")?.as_str()?.parse().ok()
+}
+
 /// Reports the synchronization. `generation` is the generation of the source, once the mirror
 /// agrees with it.
 pub fn synchronization(

@@ -1,13 +1,13 @@
-//! What the deletion of one MachineSet of a mirrored pair means for the other, and for the
-//! Machines.
+//! What the deletion of one MachineSet or MachineHealthCheck of a mirrored pair means for the other,
+//! and for the Machines.
 //!
 //! | deleted | outcome |
 //! |---|---|
-//! | the authoritative MachineSet | its mirror is deleted too |
+//! | the authoritative object | its mirror is deleted too |
 //! | the mirror in Cluster API | the mirror is made again |
 //! | the mirror in the Machine API | the one in Cluster API stays, and is not mirrored any more |
 //!
-//! The deletion of a mirror reaches no instance. The garbage collector deletes what a deleted
+//! The deletion of a mirror reaches no instance. A MachineHealthCheck owns no Machine. The garbage collector deletes what a deleted
 //! MachineSet owns. So a Machine whose instance the API of the mirror holds loses its owner before
 //! the mirror is released. The mirrors of the other Machines may be collected: `removal` does not
 //! let that reach an instance.
@@ -28,7 +28,7 @@ use super::{pause, removal, templates};
 /// The finalizer with which the garbage collector removes the owner of the Machines.
 const ORPHAN: &str = "orphan";
 
-/// The next action for a pair of which at least one MachineSet is being deleted. `authority` is the
+/// The next action for a pair of which at least one object is being deleted. `authority` is the
 /// authoritative API.
 pub(super) fn next(pair: &Pair, authority: Api) -> Decision {
     let stays = pair.machine(authority).is_some_and(|set| !set.member.deleting);
@@ -36,10 +36,15 @@ pub(super) fn next(pair: &Pair, authority: Api) -> Decision {
         true => mirror(pair, authority),
         false => authoritative(pair, authority),
     };
-    decided.unwrap_or_else(|| Decision::wait("other finalizers hold the MachineSet that is being deleted"))
+    decided.unwrap_or_else(|| {
+        Decision::wait(format!(
+            "other finalizers hold the {} that is being deleted",
+            pair.kind.title()
+        ))
+    })
 }
 
-/// The authoritative MachineSet is being deleted, or is deleted already: the mirror follows.
+/// The authoritative object is being deleted, or is deleted already: the mirror follows.
 fn authoritative(pair: &Pair, authority: Api) -> Option<Decision> {
     let other = authority.other();
     let (source, mirror) = (pair.machine(authority), pair.machine(other));
@@ -48,7 +53,7 @@ fn authoritative(pair: &Pair, authority: Api) -> Option<Decision> {
         return Some(Decision::wait("the garbage collector has not released the Machines"));
     }
     if let Some(mirror) = mirror.filter(|mirror| !mirror.member.deleting) {
-        let because = format!("the MachineSet in {} is being deleted", authority.title());
+        let because = format!("the {} in {} is being deleted", pair.kind.title(), authority.title());
         return Some(Write::delete(Part::of(other), mirror, because).into());
     }
     if authority == Api::ClusterApi
@@ -105,7 +110,7 @@ fn orphan(pair: &Pair, api: Api) -> Option<Write> {
     Some(Write::patch(Part::Member(at), &member.object, patch, because))
 }
 
-/// A MachineSet of Cluster API without one in the Machine API. A mirror stays paused.
+/// An object of Cluster API without one in the Machine API. A mirror stays paused.
 pub(super) fn unmirrored(pair: &Pair) -> Decision {
     let released = release(pair, Api::ClusterApi, Removed::Own);
     released.map_or(Decision::Idle, Decision::from)

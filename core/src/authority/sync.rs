@@ -1,4 +1,4 @@
-//! Copies the authoritative Machine or MachineSet to its mirror: spec, labels, annotations, owner
+//! Copies the authoritative Machine, MachineSet, or MachineHealthCheck to its mirror: spec, labels, annotations, owner
 //! and status.
 //!
 //! [`next`] compares what the conversion makes of the source with what is stored, and returns one
@@ -16,7 +16,7 @@ use super::finalizers::{self, Removed};
 use super::pair::{FullObject, Pair, Part, Write};
 use super::record::{Record, merge_entries};
 use super::removal::is_owned_by;
-use super::spec::Api;
+use super::spec::{Api, Kind};
 use super::sync_status;
 use super::templates::{self, Template};
 use super::{FINALIZER, PAUSED_BY_SYNC, pause};
@@ -66,7 +66,7 @@ pub fn next(pair: &Pair, from: Api) -> Outcome {
         );
     };
     let owner = match from {
-        _ if pair.is_set() => owner_of_set(pair, source, from),
+        _ if pair.is_parent() => owner_of_parent(pair, source, from),
         Api::MachineApi => owner_in_cluster_api(pair, source),
         Api::ClusterApi => owner_in_machine_api(pair, source),
     };
@@ -74,7 +74,8 @@ pub fn next(pair: &Pair, from: Api) -> Outcome {
         Ok(owner) => owner,
         Err(blocked) => return blocked,
     };
-    if from == Api::ClusterApi && pair.infrastructure.is_none() {
+    let has_infrastructure = pair.kind != Kind::MachineHealthCheck;
+    if from == Api::ClusterApi && has_infrastructure && pair.infrastructure.is_none() {
         let message = match pair.is_set() {
             true => "the template that spec.template.spec.infrastructureRef names does not exist",
             false => "the infrastructure machine that spec.infrastructureRef names does not exist",
@@ -87,13 +88,7 @@ pub fn next(pair: &Pair, from: Api) -> Outcome {
         .iter()
         .partition(|issue| issue.severity == Severity::Blocks);
     if !blocks.is_empty() {
-        let reason = match (from, pair.is_set()) {
-            (Api::MachineApi, false) => "FailedToConvertMAPIMachineToCAPI",
-            (Api::ClusterApi, false) => "FailedToConvertCAPIMachineToMAPI",
-            (Api::MachineApi, true) => "FailedToConvertMAPIMachineSetToCAPI",
-            (Api::ClusterApi, true) => "FailedToConvertCAPIMachineSetToMAPI",
-        };
-        return Outcome::blocked(reason, listed(&blocks));
+        return Outcome::blocked(not_convertible(pair.kind, from), listed(&blocks));
     }
     let copy = Copy {
         pair,
@@ -109,7 +104,7 @@ pub fn next(pair: &Pair, from: Api) -> Outcome {
         }
     }
     let parts: &[Part] = match from {
-        Api::MachineApi if pair.is_set() => &[Part::ClusterApi],
+        Api::MachineApi if pair.is_parent() => &[Part::ClusterApi],
         Api::MachineApi => &[Part::ClusterApi, Part::Infrastructure],
         Api::ClusterApi => &[Part::MachineApi],
     };
@@ -120,6 +115,18 @@ pub fn next(pair: &Pair, from: Api) -> Outcome {
     }
     let unused = templates::unused(pair).filter(|_| from == Api::MachineApi);
     unused.map_or(Outcome::Current(losses), Outcome::from)
+}
+
+/// The reason of the condition Synchronized of an object with a field that blocks the conversion.
+fn not_convertible(kind: Kind, from: Api) -> &'static str {
+    match (from, kind) {
+        (Api::MachineApi, Kind::MachineSet) => "FailedToConvertMAPIMachineSetToCAPI",
+        (Api::ClusterApi, Kind::MachineSet) => "FailedToConvertCAPIMachineSetToMAPI",
+        (Api::MachineApi, Kind::MachineHealthCheck) => "FailedToConvertMAPIMachineHealthCheckToCAPI",
+        (Api::ClusterApi, Kind::MachineHealthCheck) => "FailedToConvertCAPIMachineHealthCheckToMAPI",
+        (Api::MachineApi, _) => "FailedToConvertMAPIMachineToCAPI",
+        (Api::ClusterApi, _) => "FailedToConvertCAPIMachineToMAPI",
+    }
 }
 
 /// Whether the mirror was made from the Machine of the API `from` as it is now.
@@ -244,11 +251,11 @@ fn owner_in_machine_api(pair: &Pair, source: &FullObject) -> Result<Option<Value
     Ok(pair.machine_api_set.as_ref().map(|set| reference(&set.value, true)))
 }
 
-/// The owner of the mirror of a MachineSet. Only the Cluster owns a mirrored MachineSet.
-fn owner_of_set(pair: &Pair, source: &FullObject, from: Api) -> Result<Option<Value>, Outcome> {
+/// The owner of the mirror of a MachineSet or a MachineHealthCheck. Only the Cluster owns one.
+fn owner_of_parent(pair: &Pair, source: &FullObject, from: Api) -> Result<Option<Value>, Outcome> {
     if let Some(owner) = source.member.owner() {
-        let (kind, to) = (&owner.kind, from.other().title());
-        let message = format!("metadata.ownerReferences: the {kind} that owns the MachineSet is not copied to {to}");
+        let (kind, owned, to) = (&owner.kind, pair.kind.title(), from.other().title());
+        let message = format!("metadata.ownerReferences: the {kind} that owns the {owned} is not copied to {to}");
         return Err(Outcome::blocked("OwnerNotSupported", message));
     }
     match (from, &pair.surroundings.cluster) {

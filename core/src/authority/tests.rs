@@ -1,5 +1,6 @@
 //! Tests of the decisions about a mirrored Machine, in a simulated cluster.
 
+mod checks;
 mod creation;
 mod deletion;
 mod mirror;

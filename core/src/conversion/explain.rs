@@ -172,7 +172,8 @@ const COMMON_FIELDS: &[(&str, &str, &str)] = &[
     (
         "spec.selector",
         "spec.selector",
-        "of a MachineSet or MachineHealthCheck; labels as above; the source selector is carried",
+        "of a MachineSet or MachineHealthCheck; labels as above, without the label of the Cluster; the source selector is \
+         carried",
     ),
     (
         "",

@@ -119,7 +119,7 @@ pub(super) fn to_cluster_api(object: &Value, context: &Context<'_>) -> Converted
     }
     let mut check = Map::new();
     check.insert(String::from("clusterName"), cluster.as_str().into());
-    let selector = Selector::convert(&mut spec, Api::ClusterApi, &mut work);
+    let selector = Selector::convert(&mut spec, Api::ClusterApi, None, &mut work);
     selector.check(Machines::Any, &mut work.issues);
     check.insert(String::from("selector"), selector.converted);
     checks_to_cluster_api(&mut spec, &mut check, &mut work);
@@ -289,7 +289,12 @@ pub(super) fn to_machine_api(object: &Value, context: &Context<'_>) -> Converted
     };
     let [labels, mut annotations] = own_metadata::to_machine_api(metadata_tree, hints, &mut work);
     let mut check = Map::new();
-    let selector = Selector::convert(&mut spec, Api::MachineApi, &mut work);
+    let selector = Selector::convert(
+        &mut spec,
+        Api::MachineApi,
+        tree::text(object, "spec.clusterName"),
+        &mut work,
+    );
     selector.check(Machines::Any, &mut work.issues);
     check.insert(String::from("selector"), selector.converted);
     checks_to_machine_api(&mut spec, &mut check, &mut work);

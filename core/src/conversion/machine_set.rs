@@ -116,7 +116,7 @@ pub(super) fn to_cluster_api(object: &Value, context: &Context<'_>) -> Converted
     }
     let order = if policy.is_empty() { "Random" } else { &policy };
     tree::put(&mut set, "deletion.order", order.into());
-    let selector = Selector::convert(&mut spec, Api::ClusterApi, &mut work);
+    let selector = Selector::convert(&mut spec, Api::ClusterApi, None, &mut work);
     spec.take("authoritativeAPI");
     let source = template(&mut spec, Api::ClusterApi, &mut work);
     metadata::report_rest(&spec, Api::ClusterApi, &mut work.issues);
@@ -240,7 +240,12 @@ pub(super) fn to_machine_api(object: &Value, context: &Context<'_>) -> Converted
     if !order.is_empty() && restored.is_none() {
         set.insert(String::from("deletePolicy"), order.into());
     }
-    let selector = Selector::convert(&mut spec, Api::MachineApi, &mut work);
+    let selector = Selector::convert(
+        &mut spec,
+        Api::MachineApi,
+        tree::text(object, "spec.clusterName"),
+        &mut work,
+    );
     let mut source = template(&mut spec, Api::MachineApi, &mut work);
     metadata::report_rest(&spec, Api::MachineApi, &mut work.issues);
     if let Some(seconds) = count(&mut source.spec, "minReadySeconds", &mut work).filter(|seconds| *seconds != 0) {

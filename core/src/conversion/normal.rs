@@ -11,6 +11,7 @@ use super::metadata::{self, Sort};
 use super::pass::rule::Rule;
 use super::pass::{Pass, Shared, is_empty};
 use super::platforms::{self, Platform};
+use super::selector;
 use super::shape::Shape;
 use super::tree::{self, Tree};
 use super::{Api, Context};
@@ -118,6 +119,10 @@ fn machine_api(spec: &mut Map<String, Value>, kind: &str, context: &Context<'_>)
 }
 
 fn cluster_api(spec: &mut Map<String, Value>, kind: &str) {
+    let cluster = spec.get("clusterName").and_then(Value::as_str).map(str::to_owned);
+    if let Some(Value::Object(selector)) = spec.get_mut("selector") {
+        selector::remove_cluster(selector, cluster.as_deref());
+    }
     let machine = if kind == "MachineSet" {
         tree::put(spec, "deletion.order", order(spec));
         let Some(Value::Object(template)) = spec.get_mut("template") else {

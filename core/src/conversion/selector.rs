@@ -14,6 +14,7 @@ use super::metadata::{Entries, NODE_ROLE, is_kept, report_rest};
 use super::parts::Work;
 use super::tree::Tree;
 use super::{Api, Issue};
+use crate::api::cluster_x_k8s_io::label::CLUSTER;
 use crate::api::machine_openshift_io::label::{ROLE, TYPE};
 use crate::model::{FieldPath, is_label_key};
 
@@ -45,9 +46,13 @@ pub(super) struct Selector {
 }
 
 impl Selector {
-    /// Takes the selector of a spec and converts it.
-    pub(super) fn convert(spec: &mut Tree, to: Api, work: &mut Work) -> Self {
-        let source = take(spec, to, &mut work.issues);
+    /// Takes the selector of a spec and converts it. `cluster` is the Cluster of an object of Cluster
+    /// API.
+    pub(super) fn convert(spec: &mut Tree, to: Api, cluster: Option<&str>, work: &mut Work) -> Self {
+        let mut source = take(spec, to, &mut work.issues);
+        if let Some(fields) = source.as_object_mut() {
+            remove_cluster(fields, cluster);
+        }
         let (forth, back): (Translate, Translate) = match to {
             Api::ClusterApi => (to_cluster_api, to_machine_api),
             Api::MachineApi => (to_machine_api, to_cluster_api),
@@ -155,6 +160,20 @@ fn to_cluster_api(key: &str, value: &str) -> Option<(String, String)> {
 fn to_machine_api(key: &str, value: &str) -> Option<(String, String)> {
     let role = key.strip_prefix(NODE_ROLE).filter(|_| value.is_empty())?;
     Some((ROLE.to_owned(), role.to_owned()))
+}
+
+/// Removes the requirement on the label of the Cluster, which the webhook of Cluster API adds. Every
+/// machine of the Cluster has the label, and no machine of the Machine API has it.
+pub(super) fn remove_cluster(selector: &mut Map<String, Value>, cluster: Option<&str>) {
+    let Some(Value::Object(labels)) = selector.get_mut("matchLabels") else {
+        return;
+    };
+    if cluster.is_some() && labels.get(CLUSTER).and_then(Value::as_str) == cluster {
+        labels.remove(CLUSTER);
+        if labels.is_empty() {
+            selector.remove("matchLabels");
+        }
+    }
 }
 
 /// Takes a label selector, and reports what is not part of one.

@@ -162,3 +162,23 @@ fn v9_a_startup_timeout_below_30_seconds_is_blocked() {
         assert_eq!(check(refused)[0].path.as_str(), "spec.nodeStartupTimeout", "{refused}");
     }
 }
+
+/// The webhook of Cluster API adds this label to the selector of every MachineSet.
+#[test]
+fn the_label_of_the_own_cluster_is_left_out_of_a_selector() {
+    let selector = json!({"matchLabels": {"cluster.x-k8s.io/cluster-name": "prod-x7k2p", "set": "a"}});
+    let converted = to_machine_api(&selector);
+    assert_eq!(converted.issues, []);
+    assert_eq!(
+        converted.objects[0]["spec"]["selector"],
+        json!({"matchLabels": {"set": "a"}})
+    );
+    let only = json!({"matchLabels": {"cluster.x-k8s.io/cluster-name": "prod-x7k2p"}});
+    assert_blocked(&to_machine_api(&only), "spec.selector", &only);
+    let check = |selector: &Value| {
+        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
+            "metadata": {"name": "a"}, "spec": {"clusterName": "prod-x7k2p", "selector": selector}})
+    };
+    let normal = |selector: &Value| crate::conversion::normalise(&check(selector), &Context::default());
+    assert_eq!(normal(&selector), normal(&json!({"matchLabels": {"set": "a"}})));
+}

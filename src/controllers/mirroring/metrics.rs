@@ -1,5 +1,5 @@
-//! What is counted of the mirrored Machines and MachineSets, in OpenMetrics text. Labels come from
-//! a fixed set of states.
+//! What is counted of the mirrored Machines, MachineSets, and MachineHealthChecks, in OpenMetrics
+//! text. Labels come from a fixed set of states.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +30,7 @@ pub struct MirroringMetrics {
     pub(super) runtime: runtime::Metrics,
     machines: Family<StateLabel, Gauge>,
     sets: Family<StateLabel, Gauge>,
+    checks: Family<StateLabel, Gauge>,
     waiting_since: Gauge,
     other_controller: Gauge,
     known: Arc<Mutex<States>>,
@@ -43,6 +44,7 @@ impl MirroringMetrics {
             runtime,
             machines: Family::default(),
             sets: Family::default(),
+            checks: Family::default(),
             waiting_since: Gauge::default(),
             other_controller: Gauge::default(),
             known: Arc::default(),
@@ -56,6 +58,11 @@ impl MirroringMetrics {
             "capstan_mirrored_machine_sets",
             "MachineSets of both APIs by state: synchronized, blocked, migrating, and others",
             metrics.sets.clone(),
+        );
+        registry.register(
+            "capstan_mirrored_machine_health_checks",
+            "MachineHealthChecks of both APIs by state: synchronized, blocked, migrating, and others",
+            metrics.checks.clone(),
         );
         registry.register_with_unit(
             "capstan_migration_waiting_since",
@@ -111,7 +118,11 @@ impl MirroringMetrics {
     }
 
     fn publish(&self, known: &States) {
-        for (kind, family) in [(Kind::Machine, &self.machines), (Kind::MachineSet, &self.sets)] {
+        for (kind, family) in [
+            (Kind::Machine, &self.machines),
+            (Kind::MachineSet, &self.sets),
+            (Kind::MachineHealthCheck, &self.checks),
+        ] {
             let mut counts = BTreeMap::from(State::ALL.map(|state| (state, 0_i64)));
             for (_, (state, _)) in known.iter().filter(|((of, _), _)| *of == kind) {
                 *counts.entry(*state).or_default() += 1;

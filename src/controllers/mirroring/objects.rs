@@ -9,26 +9,54 @@ use capstan_core::api::kinds::{self, Home, Reader};
 use capstan_core::api::meta::ObjectMeta;
 use capstan_core::api::objects::CachedObject;
 use capstan_core::authority::other::{self, FieldManager, LEASE};
+use capstan_core::authority::wide::OPERATOR;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::runtime::Watch;
 
 /// Leases.
-pub(super) static LEASES: KindInfo = KindInfo::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
+pub static LEASES: KindInfo = KindInfo::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
 /// Secrets.
-pub(super) static SECRETS: KindInfo = KindInfo::namespaced("", "v1", "Secret", "secrets");
+pub static SECRETS: KindInfo = KindInfo::namespaced("", "v1", "Secret", "secrets");
+
+/// The MachineHealthChecks of both APIs.
+pub(super) const CHECKS: [&KindInfo; 2] = [&kinds::MACHINE_HEALTH_CHECKS, &kinds::CLUSTER_API_MACHINE_HEALTH_CHECKS];
+
+/// Whether an object is a MachineHealthCheck, which no other kind of pair depends on.
+pub(super) fn is_check(kind: &str, group: &str) -> bool {
+    CHECKS.iter().any(|known| known.group == group && known.kind == kind)
+}
 
 /// Where [`StoredObject::slim`] keeps the field managers until the object is decoded.
 const FIELD_MANAGERS: &str = "fieldManagers";
 
 /// A whole object.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct StoredObject {
+pub struct StoredObject {
     pub(super) metadata: ObjectMeta,
     pub(super) value: Value,
     /// The writes of other sync controllers.
     pub(super) managers: Vec<FieldManager>,
+}
+
+impl StoredObject {
+    /// An object that the API server stores.
+    pub fn of(value: Value) -> Self {
+        let metadata = value
+            .get("metadata")
+            .and_then(|known| ObjectMeta::deserialize(known).ok());
+        Self {
+            metadata: metadata.unwrap_or_default(),
+            managers: Vec::new(),
+            value,
+        }
+    }
+
+    /// The object as JSON.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
 }
 
 impl CachedObject for StoredObject {
@@ -59,20 +87,17 @@ impl<'de> Deserialize<'de> for StoredObject {
             let time = time.parse().ok()?;
             Some(FieldManager { manager, time })
         });
-        let metadata = value
-            .get("metadata")
-            .and_then(|known| ObjectMeta::deserialize(known).ok());
+        let managers = managers.collect();
         Ok(Self {
-            metadata: metadata.unwrap_or_default(),
-            managers: managers.collect(),
-            value,
+            managers,
+            ..Self::of(value)
         })
     }
 }
 
 /// An object of which only the name counts. The content of a Secret is dropped before it is kept.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub(super) struct NamedObject {
+pub struct NamedObject {
     pub(super) metadata: ObjectMeta,
 }
 
@@ -101,6 +126,7 @@ pub(super) fn watches(machine_api: &str, cluster_api: &str) -> Vec<Watch> {
             }
         })
         .collect();
+    watches.push(Watch::of::<StoredObject>(&kinds::CLUSTER_OPERATORS).named(&[OPERATOR]));
     watches.push(Watch::of::<NamedObject>(&SECRETS).within(cluster_api));
     watches.push(Watch::of::<StoredObject>(&LEASES).within(cluster_api).named(&[LEASE]));
     watches

@@ -14,7 +14,8 @@ use capstan_core::authority::spec::{Api, Kind, PairMember};
 use capstan_core::model::NamespacedName;
 use serde_json::Value;
 
-use super::objects::{self, LEASES, NamedObject, SECRETS, StoredObject};
+use super::kind::MirroredKind;
+use super::objects::{self, LEASES, NamedObject, SECRETS, StoredObject, is_check};
 use crate::runtime::{Cluster, StepError, View};
 
 /// The namespaces of both APIs, and the kinds of their objects.
@@ -233,6 +234,9 @@ impl Pairs {
         if is_machine(&kinds::MACHINES) || is_machine(&kinds::CLUSTER_API_MACHINES) {
             return Some(BTreeSet::from([name.to_owned()]));
         }
+        if is_check(kind, group) {
+            return Some(BTreeSet::new());
+        }
         if group == LEASES.group {
             // It is renewed every few seconds. A Machine that waits for it is reconciled again when
             // it expires.
@@ -271,22 +275,25 @@ impl Pairs {
             .collect()
     }
 
-    /// The names of all Machines of both APIs, and of the infrastructure machines, whose Machine
-    /// may be gone.
-    pub(super) fn all(&self, view: &View) -> BTreeSet<String> {
-        let kinds = [&kinds::MACHINES, &kinds::CLUSTER_API_MACHINES];
-        let kinds = kinds.into_iter().chain(self.machines.values());
-        kinds
+    /// The kinds of the objects of a pair that have its name. The Machine of an infrastructure
+    /// machine may be gone.
+    fn kinds_of<K: MirroredKind>(&self) -> impl Iterator<Item = &KindInfo> {
+        let infrastructure = self.machines.values().filter(|_| K::PAIR == Kind::Machine);
+        [K::MACHINE_API, K::CLUSTER_API].into_iter().chain(infrastructure)
+    }
+
+    /// The names of all pairs of a kind.
+    pub(super) fn all<K: MirroredKind>(&self, view: &View) -> BTreeSet<String> {
+        self.kinds_of::<K>()
             .flat_map(|kind| view.objects.keys(kind))
             .map(|object| object.name)
             .collect()
     }
 
-    /// Whether no object has the name of a Machine.
-    pub(super) fn is_gone(&self, view: &View, name: &str) -> bool {
-        let kinds = [&kinds::MACHINES, &kinds::CLUSTER_API_MACHINES];
-        let mut kinds = kinds.into_iter().chain(self.machines.values());
-        kinds.all(|kind| matches!(self.find(view, kind, name), Ok(None)))
+    /// Whether no object has the name of a pair of a kind.
+    pub(super) fn is_gone<K: MirroredKind>(&self, view: &View, name: &str) -> bool {
+        self.kinds_of::<K>()
+            .all(|kind| matches!(self.find(view, kind, name), Ok(None)))
     }
 
     /// The kind of infrastructure machines or templates with this name.

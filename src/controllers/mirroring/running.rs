@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use kube::Client as KubeClient;
 
+use super::kind::{Checks, Machines, Sets};
+use super::operator::Operator;
 use super::{Mirrored, MirroringMetrics, objects};
 use crate::runtime::{Caches, Election, Running};
 
@@ -42,9 +44,13 @@ pub fn start(
         cluster_api_namespace,
     } = configuration;
     let running = Running::new(client, election, metrics.runtime.clone());
-    let machines = Mirrored::<false>::new(machine_api_namespace, cluster_api_namespace, metrics.clone());
-    let sets = Mirrored::<true>::new(machine_api_namespace, cluster_api_namespace, metrics);
+    let machines = Mirrored::<Machines>::new(machine_api_namespace, cluster_api_namespace, metrics.clone());
+    let sets = Mirrored::<Sets>::new(machine_api_namespace, cluster_api_namespace, metrics.clone());
+    let checks = Mirrored::<Checks>::new(machine_api_namespace, cluster_api_namespace, metrics);
+    let operator = Operator::new(machine_api_namespace, cluster_api_namespace);
     running
         .with(machines, caches.subscribe(), caches)
         .with(sets, caches.subscribe(), caches)
+        .with(checks, caches.subscribe(), caches)
+        .with(operator, caches.subscribe(), caches)
 }

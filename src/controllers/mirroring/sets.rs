@@ -12,7 +12,7 @@ use capstan_core::authority::pair::{FullObject, Member, Pair};
 use capstan_core::authority::spec::{Api, Kind, PairMember};
 use capstan_core::authority::state::template_set;
 
-use super::objects::{LEASES, StoredObject};
+use super::objects::{LEASES, StoredObject, is_check};
 use super::pairs::{Pairs, Unknown, machines_of};
 use crate::runtime::{Cluster, StepError, View};
 
@@ -139,6 +139,7 @@ impl Pairs {
             }
         }
         if group == LEASES.group
+            || is_check(kind, group)
             || self
                 .infrastructure_kind(kind)
                 .is_some_and(|_| !self.templates.contains_key(kind))
@@ -166,18 +167,6 @@ impl Pairs {
             let found = self.find(view, kind, set).ok().flatten();
             found.is_some_and(|set| PairMember::read(&set.value).deleting)
         })
-    }
-
-    /// The names of all MachineSets of both APIs.
-    pub(super) fn all_sets(&self, view: &View) -> BTreeSet<String> {
-        let keys = SETS.into_iter().flat_map(|kind| view.objects.keys(kind));
-        keys.map(|object| object.name).collect()
-    }
-
-    /// Whether no MachineSet has this name.
-    pub(super) fn is_set_gone(&self, view: &View, name: &str) -> bool {
-        SETS.into_iter()
-            .all(|kind| matches!(self.find(view, kind, name), Ok(None)))
     }
 }
 

@@ -163,9 +163,9 @@ pub(super) fn pause_health_check(context: &Context<'_>, default: Option<Api>) ->
     let annotations = context.edit.object?.at("metadata.annotations");
     Some(if annotations.is_some_and(Value::is_object) {
         let key = annotation::PAUSED.replace('/', "~1");
-        json!({"op": "add", "path": format!("/metadata/annotations/{key}"), "value": ""})
+        json!({"op": "add", "path": format!("/metadata/annotations/{key}"), "value": authority::PAUSED_BY_SYNC})
     } else {
-        json!({"op": "add", "path": "/metadata/annotations", "value": {annotation::PAUSED: ""}})
+        json!({"op": "add", "path": "/metadata/annotations", "value": {annotation::PAUSED: authority::PAUSED_BY_SYNC}})
     })
 }
 

@@ -192,3 +192,20 @@ fn the_garbage_collector_reaches_no_instance_after_the_mirror_of_a_machine_set_w
     assert_eq!(world.existing(), ALL, "{:#?}", world.log);
     assert!(world.instance.is_some() && world.created == 1);
 }
+
+/// The authoritative Machine was deleted without an owner, so its mirror stayed, paused. A user
+/// deletes it later.
+#[test]
+fn a_mirror_that_was_left_alone_does_not_stay_in_deletion() {
+    let mut world = World::default();
+    world.create(Part::MachineApi, machine(Some(Api::MachineApi), None));
+    world.settle();
+    world.delete(Part::MachineApi);
+    world.settle();
+    assert_eq!(world.existing(), vec![Part::ClusterApi, Part::Infrastructure]);
+    assert!(world.object(Part::ClusterApi).unwrap().member.is_paused_by_sync());
+    world.delete(Part::ClusterApi);
+    world.settle();
+    assert_eq!(world.existing(), vec![]);
+    assert_eq!((world.instance.as_deref(), world.created), (None, 1));
+}

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::authority::pair::{Decision, FullObject, Pair, Part, Surroundings, Verb, Write};
-use crate::authority::spec::Api;
+use crate::authority::spec::{Api, Kind};
 use crate::authority::{finalizers, reconcile};
 
 const PAUSE: &str = "cluster.x-k8s.io/paused";
@@ -34,6 +34,8 @@ pub(super) struct World {
     pub(super) drops: Option<&'static str>,
     /// Whether the objects of Cluster API are not the mirror, and have another instance.
     pub(super) foreign: bool,
+    /// The kind of the pair.
+    pub(super) kind: Kind,
 }
 
 fn at(part: Part) -> usize {
@@ -86,6 +88,7 @@ impl World {
 
     pub(super) fn pair(&self) -> Pair {
         Pair {
+            kind: self.kind,
             name: String::from("a"),
             machine_api: self.object(Part::MachineApi),
             cluster_api: self.object(Part::ClusterApi),
@@ -253,7 +256,11 @@ impl World {
     }
 
     fn check(&self, after: &str) {
-        let machine_api = self.authority() == "MachineAPI";
+        let machine_api = match self.kind {
+            // Its controller does not read the status.
+            Kind::MachineHealthCheck => self.is_open(Part::MachineApi) && self.is_judged(),
+            _ => self.authority() == "MachineAPI",
+        };
         let cluster_api = self.is_open(Part::ClusterApi) || self.is_open(Part::Infrastructure);
         assert!(
             self.foreign || !(machine_api && cluster_api),
@@ -269,6 +276,11 @@ impl World {
             });
             assert!(is_held, "nothing holds the instance after {after}: {:#?}", self.log);
         }
+    }
+
+    /// Whether the sync controller has seen the object of the Machine API.
+    fn is_judged(&self) -> bool {
+        !self.authority().is_empty()
     }
 
     fn set_condition(&mut self, part: Part, status: &str) -> bool {
@@ -302,6 +314,9 @@ impl World {
 
     /// One step of the Machine controller of the Machine API. Returns whether it changed anything.
     pub(super) fn machine_api_controller(&mut self) -> bool {
+        if self.kind == Kind::MachineHealthCheck {
+            return false;
+        }
         let Some(machine) = self.object(Part::MachineApi) else {
             return false;
         };
@@ -349,6 +364,14 @@ impl World {
         let Some(machine) = self.object(Part::ClusterApi) else {
             return false;
         };
+        if self.kind == Kind::MachineHealthCheck {
+            let status = if self.is_open(Part::ClusterApi) {
+                "False"
+            } else {
+                "True"
+            };
+            return self.set_condition(Part::ClusterApi, status);
+        }
         // As upstream: the finalizer comes before the pause.
         if !machine.member.deleting && self.set_finalizer(Part::ClusterApi, finalizers::CLUSTER_API, true) {
             return true;
