@@ -175,7 +175,7 @@ mod tests {
         let busy = json!({"set": "b", "waits": [{"for": "MachineReady", "message": "x"}]});
         let paused = json!({"set": "c", "waits": [{"for": "Pause", "message": "x"}]});
         let alarm = json!({"set": "d", "degraded": [{"reason": "X", "message": "x"}]});
-        assert_eq!(summary(&[calm.clone()]), None);
+        assert_eq!(summary(std::slice::from_ref(&calm)), None);
         for (all, mood, text) in [
             (vec![&calm, &calm], Mood::Calm, "No action is needed. All 2"),
             (vec![&calm, &busy], Mood::Busy, "No action is needed. 1 of 2"),

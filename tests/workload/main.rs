@@ -5,7 +5,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a panic fails the test"
+    clippy::print_stderr,
+    reason = "a panic fails the test, and figures are printed"
 )]
 
 mod connections;

@@ -35,7 +35,7 @@ pub fn patch(state: &State, daemon_set: &Value) -> Result<Option<Value>, String>
     }
     let image = image.to_string();
     Ok((image != current)
-        .then(|| with_template(daemon_set, json!({"containers": containers(daemon_set, NAME, &image)}))))
+        .then(|| with_template(daemon_set, &json!({"containers": containers(daemon_set, NAME, &image)}))))
 }
 
 /// The image of a container in the template of pods of a workload.
@@ -62,7 +62,7 @@ pub(super) fn containers(workload: &Value, container: &str, image: &str) -> Valu
 }
 
 /// A merge patch of the template of pods of a workload, as it was read.
-pub(super) fn with_template(workload: &Value, pod: Value) -> Value {
+pub(super) fn with_template(workload: &Value, pod: &Value) -> Value {
     json!({"metadata": precondition(workload), "spec": {"template": {"spec": pod}}})
 }
 

@@ -22,6 +22,7 @@ use capstan_core::api::infrastructure_cluster_x_k8s_io::Infrastructure;
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{CLUSTER_API_CLUSTERS, CLUSTER_API_MACHINES, MACHINE_POOLS};
 use capstan_core::pool::Mode;
+use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -110,6 +111,20 @@ impl ManagedClusters for NoClusters {
         _name: &str,
         _patch: &Value,
     ) -> Result<(), AccessError> {
+        Err(none(cluster))
+    }
+
+    async fn ensure(
+        &self,
+        cluster: &ManagedCluster,
+        _kind: &KindInfo,
+        _namespace: &str,
+        _object: &Value,
+    ) -> Result<(), AccessError> {
+        Err(none(cluster))
+    }
+
+    async fn serving_expiry(&self, cluster: &ManagedCluster, _address: &str) -> Result<Timestamp, AccessError> {
         Err(none(cluster))
     }
 

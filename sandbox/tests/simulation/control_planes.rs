@@ -41,7 +41,7 @@ fn the_seeded_bugs_of_control_planes_name_known_scenarios_and_invariants() {
         assert!(scenarios().any(|name| name == *scenario), "{id}");
         let of_every = ["ESR", "G4", "G5", "G6", "G8"];
         let is_known = |one: &&str| known.contains(one) || of_every.contains(one);
-        assert!(fits.iter().all(|one| is_known(one)), "{id}");
+        assert!(fits.iter().all(is_known), "{id}");
     }
     assert!(BUGS.len() >= 12);
 }

@@ -8,11 +8,12 @@ use anyhow::bail;
 use capstan_core::api::kinds::{CLUSTER_API_CLUSTERS, CLUSTER_API_MACHINES, MACHINE_POOLS};
 use kube::Client;
 
+use super::super::cluster::CONNECT;
 use super::super::cluster::Cluster;
 use super::super::documents::Document;
 use super::super::gather::list;
 use super::super::managed_cluster::{Named, all_nodes, discover, get, note, resource};
-use super::super::observe::{CONNECT, runtime};
+use super::super::observe::runtime;
 use crate::workload::ManagedCluster;
 
 /// The objects that a plan of the pool needs.

@@ -13,7 +13,8 @@ use jiff::Timestamp;
 use kube::api::{DynamicObject, ListParams};
 use serde_json::{Value, json};
 
-use crate::cli::observe::{CONNECT, ObservedCluster};
+use crate::cli::cluster::CONNECT;
+use crate::cli::observe::ObservedCluster;
 use crate::runtime::api;
 
 /// The kinds, in both APIs.

@@ -88,7 +88,7 @@ pub fn next(
         return Ok(Some(if key(BACKUP) == Some(source) {
             Change::Deployment(with_template(
                 deployment,
-                json!({"volumes": volumes(deployment, BACKUP)}),
+                &json!({"volumes": volumes(deployment, BACKUP)}),
             ))
         } else {
             Change::ConfigMap(patch(json!({ (BACKUP): source })))
@@ -103,7 +103,7 @@ pub fn next(
     if let Some(fields) = pod.as_object_mut().filter(|_| reads_backup) {
         fields.insert(String::from("volumes"), volumes(deployment, KEY));
     }
-    Ok(Some(Change::Deployment(with_template(deployment, pod))))
+    Ok(Some(Change::Deployment(with_template(deployment, &pod))))
 }
 
 /// The image of the control plane, and the versions of the running and of this image. Fields that

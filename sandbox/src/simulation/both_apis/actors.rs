@@ -48,7 +48,7 @@ impl World<BothApis> {
             return;
         }
         let lag = if self.is_calm() { 400 } else { 2000 };
-        let delay = self.between(20, lag);
+        let delay = self.between(&["actor", name, "read"], 20, lag);
         self.schedule(delay, Event::Read(role, name.to_owned()));
     }
 
@@ -94,7 +94,7 @@ impl World<BothApis> {
             },
         };
         let lag = if self.is_calm() { 200 } else { 3000 };
-        let delay = self.between(1, lag);
+        let delay = self.between(&["actor", &name, "act"], 1, lag);
         self.schedule(delay, Event::Act(role, name, Box::new(seen)));
     }
 
@@ -163,7 +163,7 @@ impl World<BothApis> {
 
     /// Whether a controller process is killed at this point.
     fn crashes(&mut self) -> bool {
-        !self.is_calm() && self.between(0, 9) == 0
+        !self.is_calm() && self.between(&["actor", "crash"], 0, 9) == 0
     }
 
     fn machine_api(&mut self, name: &str, seen: &Seen) -> bool {

@@ -174,9 +174,9 @@ impl Mutant {
         let infrastructure = kind == INFRASTRUCTURE;
         let of_machine_api = [MACHINE, SET, HEALTH_CHECK].contains(&kind);
         let sent = match self {
-            Self::NeverPauses => !(pauses && !of_machine_api),
+            Self::NeverPauses => !pauses || of_machine_api,
             Self::PausesMachineOnly => !(pauses && infrastructure),
-            Self::NeverUnpauses => !(unpauses && !of_machine_api),
+            Self::NeverUnpauses => !unpauses || of_machine_api,
             Self::UnpausesMachineOnly => !(unpauses && infrastructure),
             Self::ChecksBoth => !(pauses && kind == HEALTH_CHECK),
             Self::KeepsOwner => patch.pointer("/metadata/ownerReferences").is_none(),

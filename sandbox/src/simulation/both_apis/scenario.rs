@@ -3,6 +3,7 @@
 use capstan_core::authority::spec::Api;
 
 use crate::random::Random;
+use crate::simulation::engine::draws::Draws;
 use crate::simulation::engine::faults::FaultRates;
 use crate::simulation::engine::kinds::KindId;
 use crate::simulation::engine::schedule::{BEHIND, Disruption, HOUR, Schedule};
@@ -23,6 +24,7 @@ pub(super) fn schedule(seed: u64) -> PairSchedule {
     let mut schedule = Schedule {
         seed: random.next(),
         scenario: "both-apis",
+        draws: Draws::InOrder,
         setup: Setup {
             authority,
             mutant: None,

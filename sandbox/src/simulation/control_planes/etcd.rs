@@ -142,14 +142,14 @@ impl World<Plane> {
         self.plan_restoration();
         if self.environment.bootstrap_is_done() && !self.environment.etcd.bootstrap_ends {
             self.environment.etcd.bootstrap_ends = true;
-            let delay = self.between(2 * MINUTE, 10 * MINUTE);
+            let delay = self.between(&["bootstrap", "end"], 2 * MINUTE, 10 * MINUTE);
             self.schedule(delay, Event::BootstrapEnds);
         }
         let environment = &self.environment;
         let has_step = environment.etcd.members.next(&environment.observed()).is_some();
         if !environment.etcd.is_due && (environment.reports_anew() || has_step) {
             self.environment.etcd.is_due = true;
-            let delay = self.between(2 * SECOND, 30 * SECOND);
+            let delay = self.between(&["etcd operator", "step"], 2 * SECOND, 30 * SECOND);
             self.schedule(delay, Event::Etcd);
         }
     }
@@ -171,7 +171,7 @@ impl World<Plane> {
             Step::Join(name) => {
                 if is_new {
                     environment.etcd.starting.insert(name.clone());
-                    let delay = self.between(5 * SECOND, 3 * MINUTE);
+                    let delay = self.between(&["etcd", name, "start"], 5 * SECOND, 3 * MINUTE);
                     self.schedule(delay, Event::MemberStarts(name.clone()));
                 }
                 self.hook(name, true);
@@ -234,7 +234,7 @@ impl World<Plane> {
         }
         self.environment.etcd.is_restored_soon = true;
         self.trace(|| "   etcd lost its quorum".to_owned());
-        let delay = self.between(20 * MINUTE, 60 * MINUTE);
+        let delay = self.between(&["administrator", "etcd"], 20 * MINUTE, 60 * MINUTE);
         self.schedule(delay, Event::EtcdRestored);
     }
 

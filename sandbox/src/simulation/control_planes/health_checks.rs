@@ -72,7 +72,7 @@ impl World<Plane> {
             .min();
         if let Some(time) = next {
             self.environment.check_is_due = true;
-            let delay = time + self.between(SECOND, 30 * SECOND);
+            let delay = time + self.between(&["health check", "check"], SECOND, 30 * SECOND);
             self.schedule(delay, Event::Check);
         }
     }
@@ -111,7 +111,7 @@ impl World<Plane> {
         // change.
         if let Some(time) = next.filter(|_| !self.environment.check_is_due) {
             self.environment.check_is_due = true;
-            let delay = time + self.between(SECOND, 30 * SECOND);
+            let delay = time + self.between(&["health check", "again"], SECOND, 30 * SECOND);
             self.schedule(delay, Event::Check);
         }
     }

@@ -175,10 +175,11 @@ impl Bug {
                 key,
                 status: false,
                 patch,
-            } if key.kind == MACHINE && self == Self::DropsHooks => {
-                if patch.pointer("/metadata/annotations").is_some() {
-                    put(patch, "", "spec", json!({"lifecycleHooks": null}));
-                }
+            } if key.kind == MACHINE
+                && self == Self::DropsHooks
+                && patch.pointer("/metadata/annotations").is_some() =>
+            {
+                put(patch, "", "spec", json!({"lifecycleHooks": null}));
             }
             Call::Patch {
                 key,

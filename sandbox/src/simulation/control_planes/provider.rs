@@ -70,7 +70,7 @@ impl World<Plane> {
         }
         let is_slow = provider.faults.get(&uid) == Some(&MachineFault::Slow);
         let (least, most) = duration(step);
-        let mut delay = self.between(least, most);
+        let mut delay = self.between(&["provider", &uid], least, most);
         if is_slow && !self.is_calm() {
             delay += 20 * MINUTE;
         }

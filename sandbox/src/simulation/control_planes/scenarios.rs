@@ -3,6 +3,7 @@
 use capstan_core::model::Propagation;
 
 use crate::random::Random;
+use crate::simulation::engine::draws::Draws;
 use crate::simulation::engine::faults::FaultRates;
 use crate::simulation::engine::kinds::KindId;
 use crate::simulation::engine::schedule::{BEHIND, Disruption, HOUR, MINUTE, SECOND};
@@ -48,6 +49,7 @@ pub(super) fn schedule(seed: u64, scenario: Option<&str>) -> Option<PlaneSchedul
     let mut schedule = PlaneSchedule {
         seed: random.next(),
         scenario: name,
+        draws: Draws::InOrder,
         setup: Setup {
             installed,
             replicas: installed,

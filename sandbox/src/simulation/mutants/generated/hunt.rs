@@ -289,10 +289,10 @@ fn build_tests(folder: &Path) -> Result<PathBuf> {
     );
     let text = String::from_utf8_lossy(&output.stdout);
     let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let programs = messages.filter_map(|message| {
+    let mut programs = messages.filter_map(|message| {
         let is_core = message.pointer("/target/name")?.as_str()? == "capstan_core";
         let program = message.get("executable")?.as_str()?;
         is_core.then(|| PathBuf::from(program))
     });
-    programs.last().context("cargo must name the program of the tests")
+    programs.next_back().context("cargo must name the program of the tests")
 }
