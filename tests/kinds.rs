@@ -157,8 +157,8 @@ fn the_roles_of_the_mirroring_controllers_write_mirrored_kinds_and_read_what_the
             let status = format!("{resource}/status");
             grant(&mut wanted, (scoped, &group, &status, "*"), &["patch"]);
         }
-        // A MachineSet or a MachineHealthCheck of the Machine API is never created. Templates have no
-        // status.
+        // A MachineSet or a MachineHealthCheck of the Machine API is never created. Templates have
+        // no status.
         let is_parent = ["machinesets", "machinehealthchecks"].contains(&resource.as_str());
         if is_parent || resource.ends_with("machinetemplates") {
             grant(&mut wanted, (scoped, &group, &resource, "*"), &["patch", "delete"]);

@@ -40,7 +40,7 @@ fn webhooks() -> Vec<(Phase, Value)> {
 
 /// Whether a webhook reviews objects that exist in both APIs.
 fn is_mirrored(webhook: &Value) -> bool {
-    !is_of(webhook, "controlplane")
+    !is_of(webhook, "controlplane") && !is_of(webhook, "machinepool")
 }
 
 /// Whether the name of a webhook contains a kind.

@@ -6,12 +6,13 @@
 //! authoritative is the mirror. Only the sync controller changes the spec of a mirror.
 //!
 //! `reconcile` computes the next action of a sync controller for a Machine, a MachineSet, or a
-//! MachineHealthCheck of both APIs. Its `pair` is the full objects, `sync` copies, `templates` chooses the infrastructure
-//! template of a MachineSet, `removal` and `set_removal` carry out deletions, `migration` carries
-//! out the plan, and `finalizers`, `pause` and `report` compute the writes of these. `foreign`
-//! finds objects of Cluster API that are not mirrors. `other` finds another sync controller, and
-//! `progress` is what metrics and events report. `request` tells a user how far a migration is,
-//! `overview` shows all pairs, and `wide` tells whether the synchronization fails for many.
+//! MachineHealthCheck of both APIs. Its `pair` is the full objects, `sync` copies, `templates`
+//! chooses the infrastructure template of a MachineSet, `removal` and `set_removal` carry out
+//! deletions, `migration` carries out the plan, and `finalizers`, `pause` and `report` compute the
+//! writes of these. `foreign` finds objects of Cluster API that are not mirrors. `other` finds
+//! another sync controller, and `progress` is what metrics and events report. `request` tells a
+//! user how far a migration is, `overview` shows all pairs, and `wide` tells whether the
+//! synchronization fails for many.
 //!
 //! Must never: assume anything about an object in the other API that has not been read.
 //!

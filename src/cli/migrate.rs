@@ -1,5 +1,5 @@
-//! `capstan migrate`: requests that the other API becomes authoritative for a Machine, a MachineSet,
-//! or a MachineHealthCheck, or cancels such a request, and waits for the end.
+//! `capstan migrate`: requests that the other API becomes authoritative for a Machine, a
+//! MachineSet, or a MachineHealthCheck, or cancels such a request, and waits for the end.
 
 use std::io::Write as _;
 use std::process::ExitCode;

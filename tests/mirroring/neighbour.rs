@@ -54,7 +54,8 @@ impl World {
             if conditions.iter().any(done) {
                 return Ok(Some(()));
             }
-            // As OpenShift's operator: nothing in Cluster API makes the control plane of this cluster.
+            // As OpenShift's operator: nothing in Cluster API makes the control plane of this
+            // cluster.
             let mut conditions = conditions;
             conditions.retain(|condition| condition["type"] != "ControlPlaneInitialized");
             conditions.push(

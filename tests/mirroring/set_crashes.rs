@@ -103,8 +103,8 @@ fn stride() -> usize {
     std::env::var("CAPSTAN_CRASH_STRIDE").map_or(3, |text| text.parse().unwrap())
 }
 
-/// The controllers stop at the n-th write of the creation of a mirror, and then at the n-th write of
-/// the deletion of the authoritative MachineSet, which has a Machine.
+/// The controllers stop at the n-th write of the creation of a mirror, and then at the n-th write
+/// of the deletion of the authoritative MachineSet, which has a Machine.
 pub(crate) async fn a_creation_and_a_deletion_end_after_a_crash_at_every_write(cluster: &Cluster) {
     for authority in [Api::MachineApi, Api::ClusterApi] {
         for writes in (1..30).step_by(stride()) {

@@ -75,7 +75,8 @@ pub fn protect(pair: &Pair) -> Option<Write> {
 }
 
 /// Adds the finalizer of its controllers to the next object of the API that becomes authoritative.
-/// A MachineSet or a MachineHealthCheck holds no instance: the Machines have finalizers of their own.
+/// A MachineSet or a MachineHealthCheck holds no instance: the Machines have finalizers of their
+/// own.
 pub fn hand_over(pair: &Pair, to: Api) -> Option<Write> {
     if pair.is_parent() {
         return None;

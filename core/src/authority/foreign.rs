@@ -17,7 +17,8 @@ use crate::api::machine_openshift_io::authority::MIRRORED;
 /// The reason of the condition Synchronized beside such an object.
 pub(super) const REASON: &str = "NotAMirror";
 
-/// Why the objects of Cluster API are not the mirror of this object of the Machine API; `None` if they are, or if there are none.
+/// Why the objects of Cluster API are not the mirror of this object of the Machine API; `None` if
+/// they are, or if there are none.
 pub(super) fn in_the_way(pair: &Pair, machine: &FullObject) -> Option<String> {
     // A Machine that is or was a mirror itself has its counterpart in Cluster API.
     if machine.annotation(MIRRORED).is_some() {

@@ -1,5 +1,5 @@
-//! What a user wants to know of each pair in one line: which API is authoritative, whether the mirror
-//! agrees, which of the two objects is paused, and since when a migration waits.
+//! What a user wants to know of each pair in one line: which API is authoritative, whether the
+//! mirror agrees, which of the two objects is paused, and since when a migration waits.
 //!
 //! Must never: report a migration as done before `status.authoritativeAPI` tells it.
 

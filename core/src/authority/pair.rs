@@ -1,5 +1,5 @@
-//! The objects of one mirrored Machine, MachineSet, or MachineHealthCheck, in full, and the writes to
-//! them.
+//! The objects of one mirrored Machine, MachineSet, or MachineHealthCheck, in full, and the writes
+//! to them.
 //!
 //! The decisions of the sync controller need the identity of each object (uid, resource version,
 //! finalizers) and its whole content. The caller reads every object from the API server right

@@ -48,8 +48,8 @@ pub(super) fn unpause(pair: &Pair) -> Option<Write> {
     })
 }
 
-/// Unpauses the next object of a Machine of Cluster API that is being deleted. Its infrastructure is
-/// unpaused once it is being deleted too: before that, its controllers could create an instance.
+/// Unpauses the next object of a Machine of Cluster API that is being deleted. Its infrastructure
+/// is unpaused once it is being deleted too: before that, its controllers could create an instance.
 pub(super) fn unpause_deleted(pair: &Pair) -> Option<Write> {
     pair.cluster_api.as_ref().filter(|machine| machine.member.deleting)?;
     PARTS.into_iter().rev().find_map(|part| {
@@ -102,8 +102,8 @@ pub(super) fn is_closed(pair: &Pair, api: Api) -> bool {
 }
 
 /// Whether the controllers of an API acknowledged that they do not act. The controller of
-/// MachineHealthChecks of the Machine API acknowledges nothing. At most it deletes a Machine that it
-/// judged before the pause, which a deletion by the other controller does not repeat.
+/// MachineHealthChecks of the Machine API acknowledges nothing. At most it deletes a Machine that
+/// it judged before the pause, which a deletion by the other controller does not repeat.
 pub(super) fn is_acknowledged(pair: &Pair, api: Api) -> bool {
     if api == Api::MachineApi
         && let Some(object) = check(pair)

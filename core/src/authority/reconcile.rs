@@ -94,8 +94,8 @@ fn direction(pair: &Pair, source: Api) -> Api {
     if is_first_copy { Api::MachineApi } else { source }
 }
 
-/// Closes the gate of the API that is not authoritative, and opens the other one. The controllers of
-/// the Machine API read the status, so only their MachineHealthChecks have a gate.
+/// Closes the gate of the API that is not authoritative, and opens the other one. The controllers
+/// of the Machine API read the status, so only their MachineHealthChecks have a gate.
 fn pauses(pair: &Pair, authority: Authority, from: Api) -> Option<Decision> {
     match authority {
         Authority::Stable(Api::MachineApi) => {

@@ -1,5 +1,5 @@
-//! What the deletion of one MachineSet or MachineHealthCheck of a mirrored pair means for the other,
-//! and for the Machines.
+//! What the deletion of one MachineSet or MachineHealthCheck of a mirrored pair means for the
+//! other, and for the Machines.
 //!
 //! | deleted | outcome |
 //! |---|---|
@@ -7,10 +7,10 @@
 //! | the mirror in Cluster API | the mirror is made again |
 //! | the mirror in the Machine API | the one in Cluster API stays, and is not mirrored any more |
 //!
-//! The deletion of a mirror reaches no instance. A MachineHealthCheck owns no Machine. The garbage collector deletes what a deleted
-//! MachineSet owns. So a Machine whose instance the API of the mirror holds loses its owner before
-//! the mirror is released. The mirrors of the other Machines may be collected: `removal` does not
-//! let that reach an instance.
+//! The deletion of a mirror reaches no instance. A MachineHealthCheck owns no Machine. The garbage
+//! collector deletes what a deleted MachineSet owns. So a Machine whose instance the API of the
+//! mirror holds loses its owner before the mirror is released. The mirrors of the other Machines
+//! may be collected: `removal` does not let that reach an instance.
 //!
 //! Must never: release a mirror that owns an authoritative Machine, or remove a finalizer of the
 //! authoritative controllers.

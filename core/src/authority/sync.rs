@@ -1,5 +1,5 @@
-//! Copies the authoritative Machine, MachineSet, or MachineHealthCheck to its mirror: spec, labels, annotations, owner
-//! and status.
+//! Copies the authoritative Machine, MachineSet, or MachineHealthCheck to its mirror: spec, labels,
+//! annotations, owner and status.
 //!
 //! [`next`] compares what the conversion makes of the source with what is stored, and returns one
 //! write, or none if the mirror agrees. It decides by content, with a fingerprint of the source in

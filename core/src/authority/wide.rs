@@ -1,9 +1,9 @@
-//! Whether the synchronization fails for many objects at once: for a condition of the ClusterOperator
-//! `machine-api`, which OpenShift shows to administrators and collects for support.
+//! Whether the synchronization fails for many objects at once: for a condition of the
+//! ClusterOperator `machine-api`, which OpenShift shows to administrators and collects for support.
 //!
-//! A single object that cannot be converted has its own condition, and is no failure of the cluster.
-//! Neither is an object that is not synchronized for a moment, such as a Machine whose instance is
-//! being created.
+//! A single object that cannot be converted has its own condition, and is no failure of the
+//! cluster. Neither is an object that is not synchronized for a moment, such as a Machine whose
+//! instance is being created.
 //!
 //! Must never: change a condition of another type, or count a migration that a user requested as a
 //! failure.
@@ -83,8 +83,8 @@ impl Tally {
     }
 }
 
-/// The merge patch of the status of the ClusterOperator; `None` if its condition is right. Without a
-/// failure, no condition is added.
+/// The merge patch of the status of the ClusterOperator; `None` if its condition is right. Without
+/// a failure, no condition is added.
 pub fn patch(operator: &FullObject, tally: &Tally, now: Timestamp) -> Option<Value> {
     let (status, reason, message) = tally.condition();
     let stored = operator.value.pointer("/status/conditions").and_then(Value::as_array);
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(patch(&healthy, &tally(5, 4), now()), None);
         let written = patch(&healthy, &tally(4, 4), now()).unwrap();
         let conditions = written.pointer("/status/conditions").and_then(Value::as_array).unwrap();
-        assert_eq!(conditions.len(), 2, "the conditions of others stay");
+        assert_eq!(conditions.len(), 2, "the conditions of other reporters stay");
         assert_eq!(conditions[1]["status"], "True");
         assert!(
             conditions[1]["message"]

@@ -46,8 +46,8 @@ pub(super) struct Selector {
 }
 
 impl Selector {
-    /// Takes the selector of a spec and converts it. `cluster` is the Cluster of an object of Cluster
-    /// API.
+    /// Takes the selector of a spec and converts it. `cluster` is the Cluster of an object of
+    /// Cluster API.
     pub(super) fn convert(spec: &mut Tree, to: Api, cluster: Option<&str>, work: &mut Work) -> Self {
         let mut source = take(spec, to, &mut work.issues);
         if let Some(fields) = source.as_object_mut() {
@@ -162,8 +162,8 @@ fn to_machine_api(key: &str, value: &str) -> Option<(String, String)> {
     Some((ROLE.to_owned(), role.to_owned()))
 }
 
-/// Removes the requirement on the label of the Cluster, which the webhook of Cluster API adds. Every
-/// machine of the Cluster has the label, and no machine of the Machine API has it.
+/// Removes the requirement on the label of the Cluster, which the webhook of Cluster API adds.
+/// Every machine of the Cluster has the label, and no machine of the Machine API has it.
 pub(super) fn remove_cluster(selector: &mut Map<String, Value>, cluster: Option<&str>) {
     let Some(Value::Object(labels)) = selector.get_mut("matchLabels") else {
         return;

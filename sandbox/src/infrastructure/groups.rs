@@ -12,7 +12,7 @@ mod definitions;
 mod provider;
 
 pub use cloud::{Cloud, Instance};
-pub use decide::{Act, Group, MachineOf, Seen, decide};
+pub use decide::{Act, Group, Inventory, MachineOf, decide};
 pub(crate) use definitions::definition;
 pub use definitions::definitions;
 pub use provider::{FINALIZER, GroupProvider, GroupSpeeds};

@@ -2,8 +2,8 @@
 //!
 //! The environment has the Machine and MachineSet controllers of both APIs, the infrastructure
 //! provider, and the health checks. Each reads an object, and acts on what it read some time later,
-//! so that the object may have changed in between. A cloud holds the instances. Users migrate, edit,
-//! scale, and delete.
+//! so that the object may have changed in between. A cloud holds the instances. Users migrate,
+//! edit, scale, and delete.
 //!
 //! | id | invariant |
 //! |---|---|
@@ -58,8 +58,8 @@ pub fn trace(seed: u64) -> Result<Outcome> {
     Ok(World::<BothApis>::new(scenario::schedule(seed), options)?.run())
 }
 
-/// The invariant that finds a bug, and the number of seeds until then. `None`: no seed below `limit`
-/// finds it.
+/// The invariant that finds a bug, and the number of seeds until then. `None`: no seed below
+/// `limit` finds it.
 ///
 /// # Errors
 /// When the environment cannot be set up.

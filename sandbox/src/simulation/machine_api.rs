@@ -13,4 +13,4 @@ pub(crate) mod neighbours;
 pub(crate) mod objects;
 mod reading;
 pub(crate) mod state;
-pub(crate) mod words;
+pub(crate) mod vocabulary;

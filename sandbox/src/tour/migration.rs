@@ -1,8 +1,8 @@
-//! The third part of the tour: a Machine that exists in both APIs is migrated to Cluster API, a field
-//! prevents the way back, and a request is taken back.
+//! The third part of the tour: a Machine that exists in both APIs is migrated to Cluster API, a
+//! field prevents the way back, and a request is taken back.
 //!
-//! The mirroring controllers are the production controllers, and run as the service account from the
-//! manifests. The tour plays the controllers of Cluster API.
+//! The mirroring controllers are the production controllers, and run as the service account from
+//! the manifests. The tour plays the controllers of Cluster API.
 
 use std::path::Path;
 use std::sync::Arc;

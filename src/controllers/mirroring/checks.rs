@@ -25,8 +25,8 @@ impl Pairs {
         })
     }
 
-    /// The view with both MachineHealthChecks, the Cluster, and the Lease of another sync controller
-    /// as live reads show them.
+    /// The view with both MachineHealthChecks, the Cluster, and the Lease of another sync
+    /// controller as live reads show them.
     pub(super) async fn refreshed_check<C: Cluster>(
         &self,
         cluster: &C,
@@ -45,7 +45,8 @@ impl Pairs {
         Ok(live)
     }
 
-    /// The names of the MachineHealthChecks that an object of a kind belongs to. `None`: all of them.
+    /// The names of the MachineHealthChecks that an object of a kind belongs to. `None`: all of
+    /// them.
     pub(super) fn affected_checks(kind: &str, group: &str, name: &str) -> Option<BTreeSet<String>> {
         let is_kind = |known: &&KindInfo| known.group == group && known.kind == kind;
         if CHECKS.iter().any(is_kind) {

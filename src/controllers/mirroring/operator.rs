@@ -1,5 +1,6 @@
 //! The condition `MirroringDegraded` of the ClusterOperator `machine-api`: whether the
-//! synchronization fails for many objects at once. A cluster without this ClusterOperator gets none.
+//! synchronization fails for many objects at once. A cluster without this ClusterOperator gets
+//! none.
 //!
 //! Never creates the ClusterOperator, which belongs to OpenShift, and never changes another
 //! condition of it.

@@ -1,4 +1,5 @@
-//! The controllers as the simulation runs them: without caches, a Lease, and a cluster of their own.
+//! The controllers as the simulation runs them: without caches, a Lease, and a cluster of their
+//! own.
 
 use super::Mirrored;
 use super::kind::{Checks, Machines, Sets};

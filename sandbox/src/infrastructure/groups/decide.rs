@@ -42,7 +42,7 @@ pub struct MachineOf {
 
 /// What exists.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct Inventory {
     /// The instances, the oldest first.
     pub instances: Vec<Instance>,
     /// The infrastructure machines, by name.
@@ -67,7 +67,7 @@ pub enum Act {
 }
 
 /// The next steps.
-pub fn decide(group: &Group, seen: &Seen) -> Vec<Act> {
+pub fn decide(group: &Group, seen: &Inventory) -> Vec<Act> {
     let mut acts = Vec::new();
     let instances: BTreeMap<String, &Instance> = seen
         .instances
@@ -124,7 +124,7 @@ fn removal(name: &str, machine: &MachineOf) -> Option<Act> {
 
 /// The deletion of owners while more instances are ready than wanted. An instance that is not ready
 /// may become ready, so it counts only if the group has too many in any case.
-fn surplus(group: &Group, seen: &Seen, staying: &[&Instance]) -> Vec<Act> {
+fn surplus(group: &Group, seen: &Inventory, staying: &[&Instance]) -> Vec<Act> {
     let is_ready = |instance: &&&Instance| seen.ready.contains(&instance.provider_id());
     let ready = staying.iter().filter(is_ready).count();
     let outdated = staying.iter().any(|instance| is_outdated(group, instance));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     /// So many instances of the group, each with its objects and a ready Node.
-    fn seen(count: usize) -> Seen {
+    fn seen(count: usize) -> Inventory {
         let cloud = Cloud::default();
         (0..count).for_each(|_| cloud.launch("ns/g", "v1", ""));
         let instances = cloud.of_group("ns/g");
@@ -170,7 +170,7 @@ mod tests {
             owner: instance.name(),
             ..MachineOf::default()
         };
-        Seen {
+        Inventory {
             machines: instances.iter().map(|one| (one.name(), machine(one))).collect(),
             ready: instances.iter().map(Instance::provider_id).collect(),
             instances,

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::cloud::{Cloud, Instance};
-use super::decide::{Act, Group, MachineOf, Seen, decide};
+use super::decide::{Act, Group, Inventory, MachineOf, decide};
 
 /// Keeps an infrastructure object until its instances are terminated.
 pub const FINALIZER: &str = "simulated.capstan.dev/instance";
@@ -243,7 +243,7 @@ impl State {
         self.patch(GROUPS, text(object, "/metadata/name"), &patch, false).await
     }
 
-    fn seen(&self, key: &str) -> Seen {
+    fn seen(&self, key: &str) -> Inventory {
         let name = key.rsplit('/').next().unwrap_or_default();
         let own = self.all(INSTANCES).filter(|(_, one)| text(one, "/spec/group") == name);
         let machines = own.map(|(name, one)| {
@@ -265,7 +265,7 @@ impl State {
             conditions.any(|one| text(one, "/type") == "Ready" && text(one, "/status") == "True")
         };
         let ready = self.all(NODES).filter(|(_, node)| is_ready(node));
-        Seen {
+        Inventory {
             instances: self.cloud.of_group(key),
             machines: machines.collect(),
             ready: ready

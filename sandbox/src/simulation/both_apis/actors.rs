@@ -13,7 +13,7 @@ use crate::simulation::engine::world::{Actor, World};
 
 use super::objects::{HEALTH_CHECK, INFRASTRUCTURE, MACHINE, MIRROR, MIRROR_CHECK, MIRROR_SET, SET};
 use super::objects::{of_cluster_api, of_machine_api};
-use super::state::{BothApis, Event, Role, Seen};
+use super::state::{BothApis, Event, ReadObjects, Role};
 
 pub(super) const PROVIDER_FINALIZER: &str = "awsmachine.infrastructure.cluster.x-k8s.io";
 
@@ -80,7 +80,7 @@ impl World<BothApis> {
     /// A controller reads an object, and acts on it later.
     pub(super) fn read(&mut self, role: Role, name: String) {
         self.environment.changed.remove(&(role, name.clone()));
-        let seen = Seen {
+        let seen = ReadObjects {
             object: self.get(&key_of(role, &name)),
             other: match role {
                 Role::ClusterApi => self.get(&of_cluster_api(INFRASTRUCTURE, &name)),
@@ -99,7 +99,7 @@ impl World<BothApis> {
     }
 
     /// A controller acts on what it read, and reads again if something has changed since.
-    pub(super) fn carry_out(&mut self, role: Role, name: &str, seen: &Seen) {
+    pub(super) fn carry_out(&mut self, role: Role, name: &str, seen: &ReadObjects) {
         let task = (role, name.to_owned());
         let acted = match role {
             Role::MachineApi => self.machine_api(name, seen),
@@ -166,7 +166,7 @@ impl World<BothApis> {
         !self.is_calm() && self.between(&["actor", "crash"], 0, 9) == 0
     }
 
-    fn machine_api(&mut self, name: &str, seen: &Seen) -> bool {
+    fn machine_api(&mut self, name: &str, seen: &ReadObjects) -> bool {
         let Some(machine) = &seen.object else { return false };
         let role = Role::MachineApi;
         match machine.text("/status/authoritativeAPI") {
@@ -200,7 +200,7 @@ impl World<BothApis> {
         false
     }
 
-    fn cluster_api(&mut self, name: &str, seen: &Seen) -> bool {
+    fn cluster_api(&mut self, name: &str, seen: &ReadObjects) -> bool {
         let Some(machine) = &seen.object else { return false };
         let role = Role::ClusterApi;
         // As upstream: the finalizer comes before the pause.
@@ -238,7 +238,7 @@ impl World<BothApis> {
         false
     }
 
-    fn provider(&mut self, name: &str, seen: &Seen) -> bool {
+    fn provider(&mut self, name: &str, seen: &ReadObjects) -> bool {
         let Some(machine) = &seen.object else { return false };
         let role = Role::Provider;
         let paused = machine.member.is_paused();

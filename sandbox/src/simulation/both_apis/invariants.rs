@@ -53,8 +53,8 @@ impl World<BothApis> {
         self.trace(|| format!("   {role:?} deletes the instance of {name}"));
     }
 
-    /// B1: the API that acts on an instance is authoritative, or was before a migration that has not
-    /// ended.
+    /// B1: the API that acts on an instance is authoritative, or was before a migration that has
+    /// not ended.
     fn judge_action(&mut self, role: Role, name: &str, does: &str) {
         let machine = self.machine(name);
         let wrong = match role {

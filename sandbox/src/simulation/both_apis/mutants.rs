@@ -1,5 +1,5 @@
-//! Seeded bugs of the controllers, which the invariants must find: wrong writes, writes that are not
-//! made, and decisions about what the caches or a live read do not show.
+//! Seeded bugs of the controllers, which the invariants must find: wrong writes, writes that are
+//! not made, and decisions about what the caches or a live read do not show.
 
 use std::sync::Arc;
 

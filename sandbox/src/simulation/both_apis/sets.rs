@@ -9,7 +9,7 @@ use crate::simulation::engine::world::World;
 use super::actors::{actor, key_of};
 use super::objects::{CLUSTER_API, INFRASTRUCTURE, MACHINE, MACHINE_API, MIRROR, TEMPLATE};
 use super::objects::{of_cluster_api, of_machine_api};
-use super::state::{BothApis, Role, Seen, is_owned};
+use super::state::{BothApis, ReadObjects, Role, is_owned};
 
 /// The Machines of a MachineSet, and how many it wants.
 fn members<'a>(set: &FullObject, machines: &'a [FullObject]) -> (Vec<&'a FullObject>, usize) {
@@ -29,7 +29,7 @@ impl World<BothApis> {
         format!("{set}-{}", self.environment.counter)
     }
 
-    pub(super) fn machine_api_set(&mut self, name: &str, seen: &Seen) -> bool {
+    pub(super) fn machine_api_set(&mut self, name: &str, seen: &ReadObjects) -> bool {
         let Some(set) = seen.object.as_ref().filter(|set| !set.member.deleting) else {
             return false;
         };
@@ -66,7 +66,7 @@ impl World<BothApis> {
         false
     }
 
-    pub(super) fn cluster_api_set(&mut self, name: &str, seen: &Seen) -> bool {
+    pub(super) fn cluster_api_set(&mut self, name: &str, seen: &ReadObjects) -> bool {
         let Some(set) = &seen.object else { return false };
         let role = Role::ClusterApiSets;
         if !set.member.deleting && self.set_finalizer(role, set, finalizers::CLUSTER_API_SET, true) {
@@ -142,7 +142,7 @@ impl World<BothApis> {
 
     /// The health check of the Machine API deletes a Machine whose node does not work. It reads the
     /// pause annotation, and no status.
-    pub(super) fn machine_api_check(&mut self, seen: &Seen) -> bool {
+    pub(super) fn machine_api_check(&mut self, seen: &ReadObjects) -> bool {
         let Some(check) = seen.object.as_ref().filter(|check| !check.member.is_paused()) else {
             return false;
         };
@@ -152,7 +152,7 @@ impl World<BothApis> {
         self.remediate(Role::MachineApiChecks, seen)
     }
 
-    pub(super) fn cluster_api_check(&mut self, _name: &str, seen: &Seen) -> bool {
+    pub(super) fn cluster_api_check(&mut self, _name: &str, seen: &ReadObjects) -> bool {
         let Some(check) = &seen.object else { return false };
         let paused = check.member.is_paused();
         if self.report_pause(Role::ClusterApiChecks, check, paused) || paused {
@@ -161,7 +161,7 @@ impl World<BothApis> {
         self.remediate(Role::ClusterApiChecks, seen)
     }
 
-    fn remediate(&mut self, role: Role, seen: &Seen) -> bool {
+    fn remediate(&mut self, role: Role, seen: &ReadObjects) -> bool {
         let broken = &self.environment.broken;
         let is_of_cluster_api = role == Role::ClusterApiChecks;
         let victim = seen.machines.iter().find(|machine| {

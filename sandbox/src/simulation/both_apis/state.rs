@@ -1,4 +1,5 @@
-//! The state of the environment: what its actors know, and what invariants need to know of the past.
+//! The state of the environment: what its actors know, and what invariants need to know of the
+//! past.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -78,14 +79,14 @@ pub(crate) enum Event {
     /// A controller reads an object.
     Read(Role, String),
     /// A controller acts on what it read.
-    Act(Role, String, Box<Seen>),
+    Act(Role, String, Box<ReadObjects>),
     /// A user requests an API for a Machine again.
     Request(String, Api),
 }
 
 /// What a controller read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ReadObjects {
     pub(super) object: Option<FullObject>,
     /// The infrastructure machine of a Machine of Cluster API, or the authoritative status of a
     /// MachineSet's Machines.

@@ -69,7 +69,7 @@ impl World<BothApis> {
         self.schedule(after, Event::Request(name, source));
     }
 
-    /// The authoritative object of a kind, while no migration is going on. Both are locked then.
+    /// The authoritative object of a kind, while no migration runs. Both are locked then.
     fn authoritative(&self, kind: KindId, name: &str) -> Option<(Api, FullObject)> {
         let object = self.get(&key(kind, Api::MachineApi, name))?;
         let api = Api::parse(object.text("/status/authoritativeAPI")?)?;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::simulation::engine::schedule::Incident;
 
-use super::words::{self, Word};
+use super::vocabulary::{self, Word};
 
 /// Something that a user does, or another controller in the name of a user. A machine is given by
 /// its position among all machines, in the order of their names.
@@ -22,11 +22,11 @@ pub enum UserAction {
     /// Deletes so many machines at once, from the first position on.
     Delete(usize, usize),
     /// Deletes the set.
-    DeleteSet(#[serde(with = "words::propagation")] Propagation),
+    DeleteSet(#[serde(with = "vocabulary::propagation")] Propagation),
     /// Creates a set.
     CreateSet,
     /// Changes the strategy.
-    Strategy(#[serde(deserialize_with = "words::known")] Word),
+    Strategy(#[serde(deserialize_with = "vocabulary::known")] Word),
     /// Removes the lifecycle hook of the etcd operator from a machine.
     RemoveHook(usize),
     /// Removes a label that the set selects a machine by.

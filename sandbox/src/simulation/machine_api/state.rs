@@ -19,7 +19,7 @@ use crate::simulation::mutants::catalogue::Mutant;
 
 use super::act::{Act, MachineFault};
 use super::neighbours::Neighbours;
-use super::words::{self, Word};
+use super::vocabulary::{self, Word};
 
 /// A schedule of this environment.
 pub type ClusterSchedule = Schedule<Setup, Act>;
@@ -31,10 +31,10 @@ pub struct Setup {
     /// The number of control plane machines.
     pub replicas: u32,
     /// The strategy of the set.
-    #[serde(deserialize_with = "words::known")]
+    #[serde(deserialize_with = "vocabulary::known")]
     pub strategy: Word,
     /// The state of the set that the installer creates; `None`: it creates none.
-    #[serde(deserialize_with = "words::optional")]
+    #[serde(deserialize_with = "vocabulary::optional")]
     pub state: Option<Word>,
     /// Whether the generator runs.
     pub generates: bool,

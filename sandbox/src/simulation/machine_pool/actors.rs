@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::objects::{GROUPS, INSTANCES, NAMESPACE, POOL, has, is_deleting, is_unhealthy, name, replicas, text};
 use crate::api::Object;
-use crate::infrastructure::groups::{Act, Group, Instance as CloudInstance, MachineOf, Seen, decide};
+use crate::infrastructure::groups::{Act, Group, Instance as CloudInstance, Inventory, MachineOf, decide};
 use crate::simulation::declared::{Stored, Users};
 
 /// The last moment at which something is changed, in seconds.
@@ -38,7 +38,7 @@ pub(super) fn instances(group: &Object) -> Instances {
         .unwrap_or_default()
 }
 
-struct Turn<'u, 'w> {
+struct Round<'u, 'w> {
     users: &'u mut Users<'w>,
     second: u32,
     cloud: Instances,
@@ -46,33 +46,33 @@ struct Turn<'u, 'w> {
 }
 
 /// All actors act once.
-pub(super) fn turn(users: &mut Users<'_>, second: u32) {
+pub(super) fn act_once(users: &mut Users<'_>, second: u32) {
     let stored = users.stored();
     let Some(group) = stored.get(&GROUPS, NAMESPACE, POOL) else {
         return;
     };
     let launched = group.pointer("/status/launched").and_then(Value::as_u64).unwrap_or(0);
-    let mut turn = Turn {
+    let mut round = Round {
         cloud: instances(group),
         launched,
         users,
         second,
     };
-    turn.user();
-    turn.clouds();
-    if turn.acts() {
-        turn.provider();
+    round.user();
+    round.clouds();
+    if round.acts() {
+        round.provider();
     }
-    if turn.acts() {
-        turn.core();
+    if round.acts() {
+        round.core();
     }
-    if turn.acts() {
-        turn.machines();
+    if round.acts() {
+        round.machines();
     }
-    turn.report();
+    round.report();
 }
 
-impl Turn<'_, '_> {
+impl Round<'_, '_> {
     fn is_quiet(&self) -> bool {
         self.second > QUIET
     }
@@ -153,7 +153,7 @@ impl Turn<'_, '_> {
         }
     }
 
-    fn seen(&self, stored: &Stored) -> Seen {
+    fn seen(&self, stored: &Stored) -> Inventory {
         let machines = stored.all(&INSTANCES).map(|one| {
             let owner = stored
                 .all(&CLUSTER_API_MACHINES)
@@ -169,7 +169,7 @@ impl Turn<'_, '_> {
             (name(one).to_owned(), machine)
         });
         let ready = self.cloud.iter().filter(|(_, one)| one.is_booted && one.is_healthy);
-        Seen {
+        Inventory {
             machines: machines.collect(),
             ready: ready.map(|(id, _)| id.clone()).collect(),
             instances: self.cloud.values().map(cloud_instance).collect(),
