@@ -192,7 +192,7 @@ fn h5_a_health_check_of_the_machine_api_is_created_paused_beside_cluster_api() {
         let response = Edit::create(object).mutating().response_text(&beside);
         assert!(
             response.starts_with("allowed\npatch:") && response.contains("cluster.x-k8s.io~1paused")
-                || response.contains(r#"{"cluster.x-k8s.io/paused":""}"#),
+                || response.contains(r#"{"cluster.x-k8s.io/paused":"sync.machine.openshift.io"}"#),
             "{response}"
         );
     }
