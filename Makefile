@@ -43,7 +43,6 @@ simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=re
 	$(SIMULATE) --digest --seeds 16 | diff sandbox/tests/simulation/traces.txt -
 	$(SIMULATE) --coverage | diff docs/simulation-coverage.md -
 	$(SIMULATE) --from $(FROM) --seeds $(SEEDS)
-	$(SIMULATE)-control-planes --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE) --scenario melee --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE) --scenario neighbours --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE) --scenario corners --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))

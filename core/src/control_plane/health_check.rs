@@ -20,6 +20,9 @@ use crate::model::NewCondition;
 pub const NAME: &str = "cluster-control-plane";
 /// The condition that says whether machines are repaired.
 pub const CONDITION: &str = "SelfHealing";
+/// The uid of the ControlPlane that the health check was created for. An orphan deletion takes the
+/// owner away, possibly before the controller deletes the health check.
+const CREATED_FOR: &str = "capstan.dev/created-for";
 /// How long a node may be unhealthy, in the form in which Go stores a duration.
 const UNHEALTHY: &str = "5m0s";
 /// How long a new machine may take to become a node. Bare metal hosts need more than the default of
@@ -87,9 +90,14 @@ pub fn change(spec: &Spec, state: &State, found: Option<&MachineHealthCheck>) ->
 /// stay without an owner, if users keep the dependents, and delete machines without a replacement.
 pub fn leave(object: &ControlPlane, found: Option<&MachineHealthCheck>) -> Option<Change> {
     let meta = &found?.metadata;
-    let is_ours = meta
-        .controller()
-        .is_some_and(|owner| owner.uid == object.metadata.uid());
+    let uid = object.metadata.uid();
+    let is_ours = match meta.controller() {
+        Some(owner) => owner.uid == uid,
+        None => meta
+            .annotations
+            .get(CREATED_FOR)
+            .is_some_and(|created_for| created_for == uid),
+    };
     let version = meta.resource_version.clone().unwrap_or_default();
     (object.metadata.is_deleting() && is_ours && !meta.is_deleting())
         .then(|| Change::Delete(meta.uid().to_owned(), version))
@@ -156,6 +164,7 @@ fn created(spec: &Spec, wanted: &Value) -> Value {
             "name": NAME,
             "namespace": spec.namespace,
             "ownerReferences": [owner_reference(spec)],
+            "annotations": {CREATED_FOR: spec.uid},
         },
         "spec": content,
     })

@@ -67,7 +67,11 @@ async fn h5_only_one_health_check_of_a_pair_is_active() {
         let create = [&CREATE[..], &["-o", "json"]].concat();
         let stored = world.allows(user, &create, &second).await.stdout;
         let stored: Value = serde_json::from_str(&stored).unwrap();
-        assert_eq!(stored["metadata"]["annotations"][PAUSED], json!(""), "{stored}");
+        assert_eq!(
+            stored["metadata"]["annotations"][PAUSED],
+            json!("sync.machine.openshift.io"),
+            "{stored}"
+        );
     }
     // In the opposite order.
     let active = machine_api(kind, "confirmed-active", "ClusterAPI");

@@ -8,11 +8,12 @@ use crate::pool::samples::{World, now};
 
 #[test]
 fn a_healthy_pool_needs_nothing() {
-    let mut world = World::new(3);
+    let world = World::new(3);
     assert_eq!(plan(&world.state(), Mode::Extend, now()), Plan::default());
-    // With the core manager, this label is the work of the core manager.
-    world.pool["metadata"]["labels"] = json!({"cluster.x-k8s.io/cluster-name": "c"});
-    assert_eq!(plan(&world.state(), Mode::Own, now()), Plan::default());
+    // Without the core manager, Capstan sets the label of the Cluster and the owners too.
+    let own = plan(&world.state(), Mode::Own, now());
+    assert!(own.waits.is_empty() && own.degraded.is_empty());
+    assert!(own.steps.iter().all(|step| matches!(step.action, Action::Patch(_))));
 }
 
 #[test]

@@ -127,3 +127,20 @@ fn without_repairs_the_own_health_check_is_deleted_and_none_is_created() {
     leaving.metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH.to_string()).and_then(|at| at.parse().ok());
     assert_eq!(next(&world, Some(&leaving)), None, "it is being deleted already");
 }
+
+#[test]
+fn a_deleted_control_plane_deletes_its_health_check_also_after_it_lost_its_owner() {
+    use crate::control_plane::health_check::leave;
+
+    let mut world = World::settled(3);
+    let mut check = stored(&next(&world, None).unwrap(), None).unwrap();
+    world.object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let object = serde_json::from_value(world.object.clone()).unwrap();
+    let expected = Some(Change::Delete("uid-of-check".into(), "1".into()));
+    assert_eq!(leave(&object, Some(&check)), expected);
+    // The garbage collector removes the owner first, after an orphan deletion.
+    check.metadata.owner_references.clear();
+    assert_eq!(leave(&object, Some(&check)), expected);
+    check.metadata.annotations.clear();
+    assert_eq!(leave(&object, Some(&check)), None, "a health check of a user stays");
+}
