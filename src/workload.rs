@@ -14,7 +14,7 @@ mod kubeconfig;
 mod own_cluster;
 
 pub use authority::{Algorithm, Authority, AuthorityError, KeyPair, key_pair, kubeconfig as admin_kubeconfig};
-pub use cluster::{AccessError, ManagedCluster, ManagedClusters};
+pub use cluster::{AccessError, ClusterReader, ManagedCluster, ManagedClusters};
 pub use connections::{Connections, Settings};
 pub use etcd::{
     Alarm, AlarmKind, CLIENT_URLS, Credentials, Endpoint, Etcd, EtcdAccess, EtcdClient, EtcdError, EtcdRoute,

@@ -23,7 +23,7 @@ use super::documents::Document;
 use super::gather::list;
 use super::kubeadm_control_plane;
 use super::observe::runtime;
-use crate::workload::{Connections, ManagedCluster, ManagedClusters as _, MembersReport, Settings};
+use crate::workload::{ClusterReader as _, Connections, ManagedCluster, MembersReport, Settings};
 
 /// The namespace and the name of an object in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]

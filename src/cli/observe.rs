@@ -94,14 +94,7 @@ impl ObservedCluster {
     /// Returns the views of the objects around a ControlPlane, from the first complete one.
     pub(super) async fn watch_control_plane(&self) -> anyhow::Result<(Arc<RuntimeCaches>, watch::Receiver<Arc<View>>)> {
         let caches = control_plane::caches(&self.cluster.client().await?, &self.scope.namespace);
-        let mut views = caches.views();
-        let first = tokio::time::timeout(FIRST_READ, views.wait_for(|view| view.synced))
-            .await
-            .is_ok();
-        if !first {
-            let missing = caches.synced().err().unwrap_or_default();
-            bail!("the caches of the cluster must be filled within {FIRST_READ:?}: {missing}");
-        }
+        let views = first_complete(caches.views(), || caches.synced()).await?;
         Ok((caches, views))
     }
 
@@ -116,14 +109,7 @@ impl ObservedCluster {
         // A watch retries without end, so an API server that does not respond is reported first.
         self.cluster.connect(CONNECT).await?;
         let caches = Caches::start(&self.cluster.client().await?, &self.scope.namespace);
-        let mut views = caches.views();
-        let first = tokio::time::timeout(FIRST_READ, views.wait_for(|view| view.synced))
-            .await
-            .is_ok();
-        if !first {
-            let missing = caches.synced().err().unwrap_or_default();
-            bail!("the caches of the cluster must be filled within {FIRST_READ:?}: {missing}");
-        }
+        let views = first_complete(caches.views(), || caches.synced()).await?;
         Ok((caches, views))
     }
 
@@ -133,6 +119,21 @@ impl ObservedCluster {
         let view = Arc::clone(&views.borrow());
         Ok(view)
     }
+}
+
+/// The views, from the first complete one.
+async fn first_complete(
+    mut views: watch::Receiver<Arc<View>>,
+    synced: impl Fn() -> Result<(), String>,
+) -> anyhow::Result<watch::Receiver<Arc<View>>> {
+    let is_late = tokio::time::timeout(FIRST_READ, views.wait_for(|view| view.synced))
+        .await
+        .is_err();
+    if is_late {
+        let missing = synced().err().unwrap_or_default();
+        bail!("the caches of the cluster must be filled within {FIRST_READ:?}: {missing}");
+    }
+    Ok(views)
 }
 
 fn set_of(view: &View) -> anyhow::Result<ControlPlaneMachineSet> {

@@ -103,6 +103,39 @@ async fn wait(args: &Args) -> anyhow::Result<ExitCode> {
     follow(views, end, judge).await
 }
 
+/// What a wait has reported so far.
+#[derive(Default)]
+struct Reported {
+    last: String,
+    stuck: Option<Instant>,
+}
+
+impl Reported {
+    /// Reports a new reason. Returns the exit code once the condition is met, or is stuck for
+    /// [`STUCK`].
+    fn update(&mut self, progress: Progress) -> Option<ExitCode> {
+        let why = match progress {
+            Progress::Done => return Some(ExitCode::SUCCESS),
+            Progress::Pending(why) => {
+                self.stuck = None;
+                why
+            }
+            Progress::Stuck(why) => {
+                if self.stuck.get_or_insert_with(Instant::now).elapsed() >= STUCK {
+                    report(&format!("a user must act: {why}"));
+                    return Some(ExitCode::from(1));
+                }
+                why
+            }
+        };
+        if why != self.last {
+            report(&why);
+            self.last = why;
+        }
+        None
+    }
+}
+
 /// Reports that nothing answered within the timeout.
 fn not_responded() -> ExitCode {
     report("the timeout has passed, and the API server has not responded");
@@ -115,27 +148,11 @@ async fn follow(
     end: Instant,
     judge: impl Fn(&View) -> anyhow::Result<Progress>,
 ) -> anyhow::Result<ExitCode> {
-    let mut last = String::new();
-    let mut stuck: Option<Instant> = None;
+    let mut reported = Reported::default();
     loop {
         let view = views.borrow_and_update().clone();
-        let why = match judge(&view)? {
-            Progress::Done => return Ok(ExitCode::SUCCESS),
-            Progress::Pending(why) => {
-                stuck = None;
-                why
-            }
-            Progress::Stuck(why) => {
-                if stuck.get_or_insert_with(Instant::now).elapsed() >= STUCK {
-                    report(&format!("a user must act: {why}"));
-                    return Ok(ExitCode::from(1));
-                }
-                why
-            }
-        };
-        if why != last {
-            report(&why);
-            last = why;
+        if let Some(code) = reported.update(judge(&view)?) {
+            return Ok(code);
         }
         tokio::select! {
             changed = views.changed() => if changed.is_err() { anyhow::bail!("the caches stopped") },

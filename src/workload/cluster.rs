@@ -109,10 +109,8 @@ pub enum AccessError {
     },
 }
 
-/// The API servers of managed clusters. Every read is live.
-///
-/// A write is rare: the controllers of the managed cluster own what is in it.
-pub trait ManagedClusters: Clone + Send + Sync + 'static {
+/// Reads from the API servers of managed clusters. Every read is live.
+pub trait ClusterReader: Clone + Send + Sync + 'static {
     /// An object; `None` if no object has this name.
     fn get<T: DeserializeOwned + Send>(
         &self,
@@ -131,7 +129,12 @@ pub trait ManagedClusters: Clone + Send + Sync + 'static {
         namespace: &str,
         selector: &str,
     ) -> impl Future<Output = Result<Vec<T>, AccessError>> + Send;
+}
 
+/// Writes to the API servers of managed clusters, and what else their machines answer.
+///
+/// A write is rare: the controllers of the managed cluster own what is in it.
+pub trait ManagedClusters: ClusterReader {
     /// Sends a JSON merge patch for an object. The metadata of the patch carries a precondition. It
     /// is never retried.
     fn patch(

@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::cluster::{AccessError, ManagedCluster, ManagedClusters};
+use super::cluster::{AccessError, ClusterReader, ManagedCluster, ManagedClusters};
 use super::etcd::{EtcdAccess, EtcdRoute, ManagedEtcd, ManagedEtcdError, MembersReport, credentials};
 use super::expiry::serving_expiry;
 use super::kubeconfig;
@@ -359,7 +359,7 @@ impl Connections {
     }
 }
 
-impl ManagedClusters for Connections {
+impl ClusterReader for Connections {
     async fn get<T: DeserializeOwned + Send>(
         &self,
         cluster: &ManagedCluster,
@@ -373,6 +373,37 @@ impl ManagedClusters for Connections {
         self.send(cluster, &what, request).await
     }
 
+    async fn list<T: DeserializeOwned + Send>(
+        &self,
+        cluster: &ManagedCluster,
+        kind: &KindInfo,
+        namespace: &str,
+        selector: &str,
+    ) -> Result<Vec<T>, AccessError> {
+        #[derive(Deserialize)]
+        struct List<T> {
+            items: Option<Vec<T>>,
+        }
+        let what = format!("list {}", kind.plural);
+        let params = match selector {
+            "" => ListParams::default(),
+            selector => ListParams::default().labels(selector),
+        };
+        let request = Request::new(path(kind, namespace)).list(&params);
+        let request = request.map_err(|error| unreadable(cluster, &what, error.to_string()))?;
+        match self.send::<List<T>>(cluster, &what, request).await? {
+            Some(list) => Ok(list.items.unwrap_or_default()),
+            None => Err(AccessError::Refused {
+                cluster: cluster.to_string(),
+                request: what,
+                code: 404,
+                message: String::from("the kind is not served"),
+            }),
+        }
+    }
+}
+
+impl ManagedClusters for Connections {
     async fn patch(
         &self,
         cluster: &ManagedCluster,
@@ -454,35 +485,6 @@ impl ManagedClusters for Connections {
         let config = config.map_err(|reason| unusable(cluster, reason))?;
         let asked = serving_expiry(address, config.root_cert.unwrap_or_default()).await;
         asked.map_err(|reason| unreachable_cluster(cluster, format!("the API server at {address}: {reason}")))
-    }
-
-    async fn list<T: DeserializeOwned + Send>(
-        &self,
-        cluster: &ManagedCluster,
-        kind: &KindInfo,
-        namespace: &str,
-        selector: &str,
-    ) -> Result<Vec<T>, AccessError> {
-        #[derive(Deserialize)]
-        struct List<T> {
-            items: Option<Vec<T>>,
-        }
-        let what = format!("list {}", kind.plural);
-        let params = match selector {
-            "" => ListParams::default(),
-            selector => ListParams::default().labels(selector),
-        };
-        let request = Request::new(path(kind, namespace)).list(&params);
-        let request = request.map_err(|error| unreadable(cluster, &what, error.to_string()))?;
-        match self.send::<List<T>>(cluster, &what, request).await? {
-            Some(list) => Ok(list.items.unwrap_or_default()),
-            None => Err(AccessError::Refused {
-                cluster: cluster.to_string(),
-                request: what,
-                code: 404,
-                message: String::from("the kind is not served"),
-            }),
-        }
     }
 }
 

@@ -4,14 +4,12 @@
 //! The client is that of the process. The module executes single requests and decides nothing.
 
 use capstan_core::api::kind::KindInfo;
-use jiff::Timestamp;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, Request};
+use kube::api::{ListParams, Request};
 use kube::{Client, Error};
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::Value;
+use serde::de::DeserializeOwned;
 
-use super::cluster::{AccessError, ManagedCluster, ManagedClusters};
+use super::cluster::{AccessError, ClusterReader, ManagedCluster};
 use super::connections::path;
 
 /// The cluster that Capstan runs in.
@@ -57,7 +55,7 @@ fn failed(request: String, error: Error) -> AccessError {
     }
 }
 
-impl ManagedClusters for OwnCluster {
+impl ClusterReader for OwnCluster {
     async fn get<T: DeserializeOwned + Send>(
         &self,
         _cluster: &ManagedCluster,
@@ -95,75 +93,5 @@ impl ManagedClusters for OwnCluster {
         let request = request.map_err(|error| failed(what(), Error::BuildRequest(error)))?;
         let list = self.0.request::<List<T>>(request).await;
         Ok(list.map_err(|error| failed(what(), error))?.items.unwrap_or_default())
-    }
-
-    async fn delete(
-        &self,
-        _cluster: &ManagedCluster,
-        kind: &KindInfo,
-        namespace: &str,
-        name: &str,
-        uid: &str,
-    ) -> Result<(), AccessError> {
-        let what = || format!("delete {} {name}", kind.plural);
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: Some(uid.to_owned()),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
-        };
-        let request = Request::new(path(kind, namespace)).delete(name, &params);
-        let request = request.map_err(|error| failed(what(), Error::BuildRequest(error)))?;
-        match self.0.request::<IgnoredAny>(request).await {
-            Ok(_) => Ok(()),
-            Err(Error::Api(status)) if status.code == 404 => Ok(()),
-            Err(error) => Err(failed(what(), error)),
-        }
-    }
-
-    async fn ensure(
-        &self,
-        _cluster: &ManagedCluster,
-        kind: &KindInfo,
-        namespace: &str,
-        object: &Value,
-    ) -> Result<(), AccessError> {
-        let what = || format!("create {}", kind.plural);
-        let params = PostParams {
-            field_manager: Some(String::from("capstan")),
-            ..PostParams::default()
-        };
-        let request = Request::new(path(kind, namespace)).create(&params, object.to_string().into_bytes());
-        let request = request.map_err(|error| failed(what(), Error::BuildRequest(error)))?;
-        match self.0.request::<IgnoredAny>(request).await {
-            Ok(_) => Ok(()),
-            Err(Error::Api(status)) if status.code == 409 => Ok(()),
-            Err(error) => Err(failed(what(), error)),
-        }
-    }
-
-    /// The etcd operator of this cluster renews its certificates, so nothing reads their expiry.
-    async fn serving_expiry(&self, _cluster: &ManagedCluster, address: &str) -> Result<Timestamp, AccessError> {
-        Err(AccessError::Unreachable {
-            cluster: Self::name().to_string(),
-            reason: format!("the certificate of the API server at {address} is read for managed clusters only"),
-            retry_after: std::time::Duration::ZERO,
-        })
-    }
-
-    async fn patch(
-        &self,
-        _cluster: &ManagedCluster,
-        kind: &KindInfo,
-        namespace: &str,
-        name: &str,
-        patch: &Value,
-    ) -> Result<(), AccessError> {
-        let what = || format!("patch {} {name}", kind.plural);
-        let request = Request::new(path(kind, namespace)).patch(name, &PatchParams::default(), &Patch::Merge(patch));
-        let request = request.map_err(|error| failed(what(), Error::BuildRequest(error)))?;
-        let patched = self.0.request::<Value>(request).await;
-        patched.map(drop).map_err(|error| failed(what(), error))
     }
 }

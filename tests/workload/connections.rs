@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use capstan::workload::{AccessError, Connections, ManagedCluster, ManagedClusters as _, Settings};
+use capstan::workload::{AccessError, ClusterReader as _, Connections, ManagedCluster, Settings};
 use capstan_core::api::kind::KindInfo;
 use capstan_sandbox::control_plane::ControlPlane;
 use k8s_openapi::ByteString;

@@ -6,12 +6,11 @@ use anyhow::ensure;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use capstan::workload::{
-    AccessError, AlarmKind, CLIENT_URLS, Credentials, Endpoint, Etcd as _, EtcdAccess, EtcdClient, EtcdError,
-    ManagedCluster, ManagedClusters, MemberId, Survey, credentials, survey,
+    AccessError, AlarmKind, CLIENT_URLS, ClusterReader, Credentials, Endpoint, Etcd as _, EtcdAccess, EtcdClient,
+    EtcdError, ManagedCluster, MemberId, Survey, credentials, survey,
 };
 use capstan_core::api::kind::KindInfo;
 use capstan_sandbox::control_plane::wait_until;
-use jiff::Timestamp;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, PKCS_RSA_SHA256, RsaKeySize};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -87,18 +86,7 @@ async fn a_client_reads_the_members_and_moves_the_leader_and_removes_a_member() 
 #[derive(Clone)]
 pub(crate) struct Pods(pub(crate) Value);
 
-impl ManagedClusters for Pods {
-    async fn delete(
-        &self,
-        _cluster: &ManagedCluster,
-        _kind: &KindInfo,
-        _namespace: &str,
-        _name: &str,
-        _uid: &str,
-    ) -> Result<(), AccessError> {
-        panic!("nothing is deleted")
-    }
-
+impl ClusterReader for Pods {
     async fn get<T: DeserializeOwned + Send>(
         &self,
         _cluster: &ManagedCluster,
@@ -118,31 +106,6 @@ impl ManagedClusters for Pods {
     ) -> Result<Vec<T>, AccessError> {
         assert_eq!(kind.plural, "pods");
         Ok(serde_json::from_value(self.0.clone()).unwrap())
-    }
-
-    async fn patch(
-        &self,
-        _cluster: &ManagedCluster,
-        _kind: &KindInfo,
-        _namespace: &str,
-        _name: &str,
-        _patch: &Value,
-    ) -> Result<(), AccessError> {
-        Ok(())
-    }
-
-    async fn ensure(
-        &self,
-        _cluster: &ManagedCluster,
-        _kind: &KindInfo,
-        _namespace: &str,
-        _object: &Value,
-    ) -> Result<(), AccessError> {
-        Ok(())
-    }
-
-    async fn serving_expiry(&self, _cluster: &ManagedCluster, _address: &str) -> Result<Timestamp, AccessError> {
-        Ok(Timestamp::UNIX_EPOCH)
     }
 }
 

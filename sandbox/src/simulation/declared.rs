@@ -20,7 +20,6 @@ use tokio::sync::watch;
 use crate::api::{Admit, Kind, Object, Options, Part};
 use crate::random::Random;
 
-use super::engine::draws::Draws;
 use super::engine::faults::FaultRates;
 use super::engine::kinds::{CachedKind, KindId, ObjectKey, ObjectMap};
 use super::engine::options::{RunOptions, Violation};
@@ -278,17 +277,8 @@ fn schedule(seed: u64, declared: &Arc<Simulation>) -> Schedule<Arc<Simulation>, 
     // The actions have a stream of their own, so that they change no fault of a seed.
     let mut of_actions = Random::new(seed ^ 0x0bad_5eed_1a7e_0003);
     let actions = actions.map(|(position, (at, _))| (*at, Incident::Act(UserAction(position, of_actions.next()))));
-    let mut schedule = Schedule {
-        seed: random.next(),
-        draws: Draws::InOrder,
-        scenario: declared.name,
-        setup: Arc::clone(declared),
-        rates: FaultRates::default(),
-        lag: 400,
-        incidents: actions.collect(),
-        triggers: Vec::new(),
-        calm: HOUR,
-    };
+    let mut schedule = Schedule::quiet(random.next(), declared.name, Arc::clone(declared), HOUR);
+    schedule.incidents = actions.collect();
     if declared.has_faults {
         draw_faults(&mut random, &mut schedule, &declared.kinds);
     }
@@ -298,18 +288,7 @@ fn schedule(seed: u64, declared: &Arc<Simulation>) -> Schedule<Arc<Simulation>, 
 
 /// Draws how often requests fail, and what disturbs the replicas during the first 40 minutes.
 fn draw_faults(random: &mut Random, schedule: &mut Schedule<Arc<Simulation>, UserAction>, kinds: &[CachedKind]) {
-    let mut rate = || if random.permille(500) { random.between(5, 80) } else { 0 };
-    schedule.rates = FaultRates {
-        refuse: rate(),
-        drop: rate(),
-        lose: rate(),
-        late: rate(),
-        crash_before: rate(),
-        crash_after: rate(),
-        read: rate(),
-        stall: rate(),
-        slow: rate(),
-    };
+    schedule.rates = FaultRates::drawn(random, 80);
     schedule.lag = random.between(200, 5000);
     let mut time = |least: i64, most: i64| {
         let drawn = random.between(least.unsigned_abs(), most.unsigned_abs());

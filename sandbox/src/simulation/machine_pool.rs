@@ -15,7 +15,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use capstan::controllers::machine_pool::{MachinePoolMetrics, MachinePools};
 use capstan::runtime::{Metrics, Reconcile};
-use capstan::workload::{AccessError, ManagedCluster, ManagedClusters};
+use capstan::workload::{AccessError, ClusterReader, ManagedCluster, ManagedClusters};
 use capstan_core::api::cluster_x_k8s_io::control_plane::{Cluster, Machine};
 use capstan_core::api::cluster_x_k8s_io::machine_pool::MachinePool;
 use capstan_core::api::infrastructure_cluster_x_k8s_io::Infrastructure;
@@ -82,7 +82,7 @@ fn none(cluster: &ManagedCluster) -> AccessError {
     }
 }
 
-impl ManagedClusters for NoClusters {
+impl ClusterReader for NoClusters {
     async fn get<T: DeserializeOwned + Send>(
         &self,
         cluster: &ManagedCluster,
@@ -102,7 +102,9 @@ impl ManagedClusters for NoClusters {
     ) -> Result<Vec<T>, AccessError> {
         Err(none(cluster))
     }
+}
 
+impl ManagedClusters for NoClusters {
     async fn patch(
         &self,
         cluster: &ManagedCluster,

@@ -13,7 +13,6 @@ mod processes;
 
 use crate::random::Random;
 
-use super::engine::draws::Draws;
 use super::engine::faults::FaultRates;
 use super::engine::schedule::{HOUR, Incident};
 use super::machine_api::act::{Act, UserAction};
@@ -85,20 +84,12 @@ pub fn schedule(seed: u64, scenario: Option<&str>) -> Option<ClusterSchedule> {
         None if random.permille(500) => first.last()?,
         None => random.pick(first)?,
     };
-    let mut schedule = ClusterSchedule {
-        seed: random.next(),
-        draws: Draws::InOrder,
-        scenario: name,
-        setup: Setup {
-            replicas: if random.permille(150) { 5 } else { 3 },
-            ..Setup::default()
-        },
-        rates: FaultRates::default(),
-        lag: 400,
-        incidents: Vec::new(),
-        triggers: Vec::new(),
-        calm: 4 * HOUR,
+    let seed = random.next();
+    let setup = Setup {
+        replicas: if random.permille(150) { 5 } else { 3 },
+        ..Setup::default()
     };
+    let mut schedule = ClusterSchedule::quiet(seed, name, setup, 4 * HOUR);
     plan(&mut random, &mut schedule);
     if name == MELEE {
         mix_in(&mut schedule, &mut later_random, later);

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Progress, STUCK, What, report};
+use super::{Progress, Reported, What, report};
 use crate::cli::cluster::Cluster;
 use crate::cli::kubeadm_control_plane::state;
 use crate::cli::managed_cluster::{Named, objects};
@@ -26,27 +26,11 @@ const OF_USER: [&str; 2] = ["CannotBeRemediated", "Pause"];
 /// The cluster cannot be read.
 pub(super) fn wait(cluster: &Cluster, named: &Named, what: What, timeout: Duration) -> anyhow::Result<ExitCode> {
     let end = Instant::now() + timeout;
-    let mut last = String::new();
-    let mut stuck: Option<Instant> = None;
+    let mut reported = Reported::default();
     loop {
         let (status, _text) = state(&objects(cluster, named)?, Timestamp::now())?;
-        let why = match progress(what, &status) {
-            Progress::Done => return Ok(ExitCode::SUCCESS),
-            Progress::Pending(why) => {
-                stuck = None;
-                why
-            }
-            Progress::Stuck(why) => {
-                if stuck.get_or_insert_with(Instant::now).elapsed() >= STUCK {
-                    report(&format!("a user must act: {why}"));
-                    return Ok(ExitCode::from(1));
-                }
-                why
-            }
-        };
-        if why != last {
-            report(&why);
-            last = why;
+        if let Some(code) = reported.update(progress(what, &status)) {
+            return Ok(code);
         }
         if Instant::now() + PERIOD > end {
             report("the timeout has passed");

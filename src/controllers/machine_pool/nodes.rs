@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::workload::{ManagedCluster, ManagedClusters};
+use crate::workload::{ClusterReader, ManagedCluster};
 
 /// For how long Nodes that were read are used again.
 const AGE: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ impl KnownNodes {
 }
 
 /// Reads the Nodes.
-pub(super) async fn read<W: ManagedClusters>(managed: &W, cluster: &ManagedCluster, now: Instant) -> KnownNodes {
+pub(super) async fn read<W: ClusterReader>(managed: &W, cluster: &ManagedCluster, now: Instant) -> KnownNodes {
     let nodes = match managed.list::<SlimNode>(cluster, &NODES, "", "").await {
         Ok(nodes) => Some(nodes.into_iter().map(|node| Arc::new(node.0)).collect()),
         Err(error) => {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::client::{Credentials, Endpoint, EtcdClient};
 use super::{Etcd as _, EtcdError, Member, Survey, survey};
-use crate::workload::cluster::{AccessError, ManagedCluster, ManagedClusters};
+use crate::workload::cluster::{AccessError, ClusterReader, ManagedCluster};
 
 /// Pods of a managed cluster.
 const PODS: KindInfo = KindInfo::namespaced("", "v1", "Pod", "pods");
@@ -91,7 +91,7 @@ impl EtcdAccess {
     ///
     /// # Errors
     /// The managed cluster does not answer.
-    pub async fn of<M: ManagedClusters>(
+    pub async fn of<M: ClusterReader>(
         clusters: &M,
         cluster: &ManagedCluster,
         credentials: Credentials,

@@ -3,10 +3,9 @@
 use capstan_core::authority::spec::Api;
 
 use crate::random::Random;
-use crate::simulation::engine::draws::Draws;
 use crate::simulation::engine::faults::FaultRates;
 use crate::simulation::engine::kinds::KindId;
-use crate::simulation::engine::schedule::{BEHIND, Disruption, HOUR, Schedule};
+use crate::simulation::engine::schedule::{BEHIND, Disruption, HOUR};
 
 use super::objects::{HEALTH_CHECK, INFRASTRUCTURE, MACHINE, MIRROR, MIRROR_SET, SET};
 use super::state::{Act, PairSchedule, Setup};
@@ -21,20 +20,11 @@ pub(super) fn schedule(seed: u64) -> PairSchedule {
     } else {
         Api::ClusterApi
     };
-    let mut schedule = Schedule {
-        seed: random.next(),
-        scenario: "both-apis",
-        draws: Draws::InOrder,
-        setup: Setup {
-            authority,
-            mutant: None,
-        },
-        rates: FaultRates::default(),
-        lag: 400,
-        incidents: Vec::new(),
-        triggers: Vec::new(),
-        calm: HOUR,
+    let setup = Setup {
+        authority,
+        mutant: None,
     };
+    let mut schedule = PairSchedule::quiet(random.next(), "both-apis", setup, HOUR);
     for _ in 0..random.between(2, 14) {
         let at = time(random.between(2 * 60_000, LAST * 60_000));
         let act = act(&mut random);
@@ -75,18 +65,7 @@ fn act(random: &mut Random) -> Act {
 }
 
 fn faults(random: &mut Random, schedule: &mut PairSchedule) {
-    let mut rate = || if random.permille(500) { random.between(5, 60) } else { 0 };
-    schedule.rates = FaultRates {
-        refuse: rate(),
-        drop: rate(),
-        lose: rate(),
-        late: rate(),
-        crash_before: rate(),
-        crash_after: rate(),
-        read: rate(),
-        stall: rate(),
-        slow: rate(),
-    };
+    schedule.rates = FaultRates::drawn(random, 60);
     schedule.lag = random.between(200, 5000);
     for _ in 0..random.between(0, 6) {
         let at = time(random.between(0, LAST * 60_000));

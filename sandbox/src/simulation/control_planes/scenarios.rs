@@ -3,7 +3,6 @@
 use capstan_core::model::Propagation;
 
 use crate::random::Random;
-use crate::simulation::engine::draws::Draws;
 use crate::simulation::engine::faults::FaultRates;
 use crate::simulation::engine::kinds::KindId;
 use crate::simulation::engine::schedule::{BEHIND, Disruption, HOUR, MINUTE, SECOND};
@@ -46,22 +45,13 @@ pub(super) fn schedule(seed: u64, scenario: Option<&str>) -> Option<PlaneSchedul
         None => random.pick(&PLANS)?,
     };
     let installed = if random.permille(250) { 5 } else { 3 };
-    let mut schedule = PlaneSchedule {
-        seed: random.next(),
-        scenario: name,
-        draws: Draws::InOrder,
-        setup: Setup {
-            installed,
-            replicas: installed,
-            repairs: true,
-            bug: None,
-        },
-        rates: FaultRates::default(),
-        lag: 400,
-        incidents: Vec::new(),
-        triggers: Vec::new(),
-        calm: 5 * HOUR,
+    let setup = Setup {
+        installed,
+        replicas: installed,
+        repairs: true,
+        bug: None,
     };
+    let mut schedule = PlaneSchedule::quiet(random.next(), name, setup, 5 * HOUR);
     plan(&mut random, &mut schedule);
     schedule.incidents.sort_by_key(|(at, _)| *at);
     Some(schedule)
@@ -291,18 +281,7 @@ fn processes(random: &mut Random, schedule: &mut PlaneSchedule) {
         2 => both(random, schedule),
         _ => deletions(random, schedule),
     }
-    let mut rate = || if random.permille(500) { random.between(5, 80) } else { 0 };
-    schedule.rates = FaultRates {
-        refuse: rate(),
-        drop: rate(),
-        lose: rate(),
-        late: rate(),
-        crash_before: rate(),
-        crash_after: rate(),
-        read: rate(),
-        stall: rate(),
-        slow: rate(),
-    };
+    schedule.rates = FaultRates::drawn(random, 80);
     schedule.lag = random.between(200, 5000);
     for _ in 0..random.between(0, 6) {
         let moment = time(random, 0, 90 * MINUTE);

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::units::{MINUTE, SECOND};
+use crate::random::Random;
 
 /// A client waits this long for an answer, in milliseconds, and then gives up.
 pub const CLIENT_TIMEOUT: i64 = 10 * SECOND;
@@ -37,6 +38,30 @@ pub struct FaultRates {
     pub stall: u64,
     /// A request takes up to a minute, and its client waits.
     pub slow: u64,
+}
+
+impl FaultRates {
+    /// Random rates: each fault occurs never, or up to `most` times in a thousand requests.
+    pub(crate) fn drawn(random: &mut Random, most: u64) -> Self {
+        let mut rate = || {
+            if random.permille(500) {
+                random.between(5, most)
+            } else {
+                0
+            }
+        };
+        Self {
+            refuse: rate(),
+            drop: rate(),
+            lose: rate(),
+            late: rate(),
+            crash_before: rate(),
+            crash_after: rate(),
+            read: rate(),
+            stall: rate(),
+            slow: rate(),
+        }
+    }
 }
 
 /// What happens to a request.

@@ -186,6 +186,22 @@ fn from_a_file() -> &'static str {
 }
 
 impl<S: Clone, A: Clone> Schedule<S, A> {
+    /// A schedule in which nothing happens and nothing fails. Its draws are in order, and no fault
+    /// that is added later occurs from `calm` on.
+    pub(crate) fn quiet(seed: u64, scenario: &'static str, setup: S, calm: i64) -> Self {
+        Self {
+            seed,
+            draws: Draws::InOrder,
+            scenario,
+            setup,
+            rates: FaultRates::default(),
+            lag: 400,
+            incidents: Vec::new(),
+            triggers: Vec::new(),
+            calm,
+        }
+    }
+
     /// The schedule without the incidents and triggers at these positions. The triggers follow the
     /// incidents.
     pub(crate) fn without(&self, positions: &BTreeSet<usize>) -> Self {
