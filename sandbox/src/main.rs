@@ -607,6 +607,7 @@ async fn tour_in_sandbox(capstan: Option<PathBuf>) -> Result<()> {
     let home = Home::start(&capstan, &mut screen).await?;
     tour::play(home.cluster(), &mut screen).await?;
     home.follow(&mut screen).await?;
+    home.migrate(&mut screen).await?;
     if std::io::stdout().is_terminal() {
         home.show_next_steps(&mut screen)?;
         std::future::pending::<()>().await;

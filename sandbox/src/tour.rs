@@ -6,6 +6,7 @@
 //! tour deletes every object that it created and changes no other object.
 
 mod guest;
+mod migration;
 mod page;
 mod rollout;
 mod screen;
@@ -112,6 +113,14 @@ impl Home {
     /// The rollout does not finish.
     pub async fn follow(&self, screen: &mut Screen) -> Result<()> {
         rollout::follow(&self.capstan, &self.plane, screen).await
+    }
+
+    /// Migrates a Machine between the two APIs, and shows a refused and a cancelled migration.
+    ///
+    /// # Errors
+    /// A component does not start, or a migration does not end.
+    pub async fn migrate(&self, screen: &mut Screen) -> Result<()> {
+        migration::show(&self.capstan, &self.plane, &self.cluster, screen).await
     }
 
     /// The cluster.

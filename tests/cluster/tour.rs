@@ -38,6 +38,7 @@ async fn the_tour_shows_a_refused_a_warned_and_an_accepted_edit_and_the_next_ste
     let home = Home::start(capstan(), &mut screen).await.unwrap();
     play(home.cluster(), &mut screen).await.unwrap();
     home.follow(&mut screen).await.unwrap();
+    home.migrate(&mut screen).await.unwrap();
     home.show_next_steps(&mut screen).unwrap();
     let text = kept.text();
     for words in [
@@ -53,6 +54,11 @@ async fn the_tour_shows_a_refused_a_warned_and_an_accepted_edit_and_the_next_ste
         "Provisioning",
         "Deleting",
         "$ capstan status\n",
+        "$ capstan migrate machine prod-x7k2p-worker-a --to clusterAPI --wait\n",
+        "Machine openshift-machine-api/prod-x7k2p-worker-a: Cluster API is authoritative\n",
+        "the Machine API as the authoritative API: refused\n",
+        "spec.readinessGates",
+        "$ capstan migrate machine prod-x7k2p-worker-a --cancel --wait\n",
         "\n  export KUBECONFIG=/",
         "Ctrl-C stops everything",
         "Open this page in a browser and watch the control plane: http://127.0.0.1:",

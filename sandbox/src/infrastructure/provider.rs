@@ -335,9 +335,19 @@ impl State {
     }
 }
 
-/// The provider id of a machine.
+/// The provider id of a machine. On AWS it has the form of AWS, which the conversion to Cluster API
+/// demands.
 fn provider_id(machine: &Machine) -> String {
-    format!("simulated:///{}", machine.metadata.uid())
+    let uid = machine.metadata.uid();
+    let value = machine.spec.provider_spec.value.as_ref();
+    let zone = value.and_then(|value| value.pointer("/placement/availabilityZone")?.as_str());
+    match zone {
+        Some(zone) => {
+            let id: String = uid.chars().filter(char::is_ascii_hexdigit).take(17).collect();
+            format!("aws:///{zone}/i-{id}")
+        }
+        None => format!("simulated:///{uid}"),
+    }
 }
 
 fn now() -> Timestamp {
