@@ -132,6 +132,14 @@ const KUBEADM_CONTROLLERS_DEPLOYMENT: &[File] = &[(
     "kubeadm-control-plane-controllers.yaml",
     include_str!("../manifests/components/kubeadm-control-plane-controllers/deployment.yaml"),
 )];
+const MACHINE_POOL_CONTROLLERS_RBAC: &[File] = &[(
+    "machine-pool-controllers-rbac.yaml",
+    include_str!("../manifests/components/machine-pool-controllers/rbac.yaml"),
+)];
+const MACHINE_POOL_CONTROLLERS_DEPLOYMENT: &[File] = &[(
+    "machine-pool-controllers.yaml",
+    include_str!("../manifests/components/machine-pool-controllers/deployment.yaml"),
+)];
 const CONTROL_PLANE_CONTROLLERS_RBAC: &[File] = &[(
     "control-plane-controllers-rbac.yaml",
     include_str!("../manifests/components/control-plane-controllers/rbac.yaml"),
@@ -255,7 +263,8 @@ pub fn webhook_files(feature: Feature) -> Vec<(String, String)> {
         Feature::Controllers
         | Feature::MirroringControllers
         | Feature::KubeadmControlPlaneControllers
-        | Feature::ControlPlaneControllers => &[],
+        | Feature::ControlPlaneControllers
+        | Feature::MachinePoolControllers => &[],
     })
 }
 
@@ -271,6 +280,7 @@ pub fn rbac_files(feature: Feature) -> Vec<(String, String)> {
         Feature::ControlPlane => CONTROL_PLANE_RBAC,
         Feature::KubeadmControlPlaneControllers => KUBEADM_CONTROLLERS_RBAC,
         Feature::ControlPlaneControllers => CONTROL_PLANE_CONTROLLERS_RBAC,
+        Feature::MachinePoolControllers => MACHINE_POOL_CONTROLLERS_RBAC,
         Feature::MachinePools => MACHINE_POOL_RBAC,
     })
 }
@@ -286,6 +296,7 @@ pub fn deployment_files(feature: Feature) -> Vec<(String, String)> {
         Feature::MirroringControllers => MIRRORING_CONTROLLERS_DEPLOYMENT,
         Feature::KubeadmControlPlaneControllers => KUBEADM_CONTROLLERS_DEPLOYMENT,
         Feature::ControlPlaneControllers => CONTROL_PLANE_CONTROLLERS_DEPLOYMENT,
+        Feature::MachinePoolControllers => MACHINE_POOL_CONTROLLERS_DEPLOYMENT,
         Feature::Mirroring | Feature::KubeadmControlPlane | Feature::ControlPlane | Feature::MachinePools => &[],
     })
 }

@@ -181,6 +181,35 @@ fn the_controllers_of_control_planes_replace_machines_without_a_review() {
 }
 
 #[test]
+fn the_controllers_of_machine_pools_write_metadata_without_a_review_and_change_no_spec() {
+    let pool = |replicas: u8, label: &str| json!({"metadata": {"name": "p", "labels": {"a": label}}, "spec": {"replicas": replicas}});
+    let own = "system:serviceaccount:openshift-machine-api:capstan-machine-pool";
+    let core = "system:serviceaccount:capi-system:capi-manager";
+    let core_of_openshift = "system:serviceaccount:openshift-cluster-api:capi-manager";
+    let all = webhooks();
+    let of_pools: Vec<&Value> = all
+        .iter()
+        .filter(|(_, webhook)| is_of(webhook, "machinepool"))
+        .map(|(_, webhook)| webhook)
+        .collect();
+    assert_eq!(of_pools.len(), 2, "mutation and validation");
+    for webhook in of_pools {
+        for (user, token, new, called) in [
+            (own, true, pool(3, "y"), false),
+            (core, true, pool(3, "y"), false),
+            (core_of_openshift, true, pool(3, "y"), false),
+            (core, false, pool(3, "y"), true),
+            (own, true, pool(4, "x"), true),
+            ("jane", true, pool(3, "y"), true),
+        ] {
+            let request = request_on(user, token, "UPDATE", "machinepools");
+            let is_called = is_called(webhook, &request, Some(&new), Some(&pool(3, "x")));
+            assert_eq!(is_called, called, "{user} {token} {new}");
+        }
+    }
+}
+
+#[test]
 fn the_sync_controllers_write_mirrors_without_a_review_and_migrate_nothing() {
     let object = |authority: &str, size: u8| json!({"metadata": {"name": "m"}, "spec": {"authoritativeAPI": authority, "size": size}});
     let (mirror, changed, own) = (

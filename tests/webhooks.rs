@@ -243,8 +243,8 @@ fn the_removal_of_finalizers_during_a_deletion_is_exempt_and_every_condition_is_
         let metadata = "not-metadata-written-by-the-controllers";
         let elsewhere = "not-a-deletion-in-another-namespace";
         let expected: &[&str] = match (is_mirrored(&webhook), phase) {
-            _ if is_of(&webhook, "kubeadmcontrolplanetemplate") || is_of(&webhook, "machinepool") => &[exempt],
-            _ if is_of(&webhook, "kubeadmcontrolplane") => &[metadata, exempt],
+            _ if is_of(&webhook, "kubeadmcontrolplanetemplate") => &[exempt],
+            _ if is_of(&webhook, "kubeadmcontrolplane") || is_of(&webhook, "machinepool") => &[metadata, exempt],
             (_, Phase::Mutate) if is_of(&webhook, ".controlplane.") => &[metadata, exempt],
             _ if is_of(&webhook, ".controlplane.") => &[metadata, elsewhere, exempt],
             (true, _) if webhook["name"].as_str().unwrap().contains("machine-api") => {

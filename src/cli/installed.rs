@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::output::Output;
-use crate::controllers::{control_plane, kubeadm_control_plane, mirroring};
+use crate::controllers::{control_plane, kubeadm_control_plane, machine_pool, mirroring};
 
 /// The flags of the commands that check or change an installation.
 #[derive(Clone, Debug, clap::Args)]
@@ -108,6 +108,7 @@ pub(super) fn controllers(feature: Feature, lease: &str) -> Option<(&str, &'stat
             Some((kubeadm_control_plane::LEASE, "capstan-kubeadm-control-plane"))
         }
         Feature::ControlPlaneControllers => Some((control_plane::LEASE, "capstan-control-plane")),
+        Feature::MachinePoolControllers => Some((machine_pool::LEASE, "capstan-machine-pool")),
         Feature::Admission
         | Feature::Mirroring
         | Feature::KubeadmControlPlane
@@ -137,7 +138,7 @@ pub(super) fn kinds(feature: Feature) -> &'static [(&'static str, &'static str)]
             ("machine.openshift.io/v1alpha1", "controlplanes"),
             ("machine.openshift.io/v1beta1", "machines"),
         ],
-        Feature::MachinePools => &[
+        Feature::MachinePools | Feature::MachinePoolControllers => &[
             ("cluster.x-k8s.io/v1beta2", "machinepools"),
             ("cluster.x-k8s.io/v1beta2", "machines"),
         ],

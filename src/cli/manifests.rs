@@ -32,8 +32,9 @@ pub struct Args {
     /// objects that exist in both APIs, `mirroring-controllers` mirrors and migrates
     /// their Machines, `kubeadm-control-plane` checks KubeadmControlPlanes in place of
     /// Cluster API, `control-plane` checks ControlPlanes, and `machine-pools` checks
-    /// MachinePools. The controllers of the first two of these are
-    /// `kubeadm-control-plane-controllers` and `control-plane-controllers`.
+    /// MachinePools. The controllers of these three are
+    /// `kubeadm-control-plane-controllers`, `control-plane-controllers`, and
+    /// `machine-pool-controllers`.
     #[arg(long, value_parser = features(), value_delimiter = ',', default_value = Feature::Admission.name(),
         value_name = "FEATURE")]
     feature: Vec<Feature>,
@@ -226,10 +227,9 @@ impl Installation {
         let control_plane = [Feature::ControlPlane, Feature::ControlPlaneControllers];
         let any = |group: [Feature; 2]| self.features().any(|feature| group.contains(&feature));
         // Cluster API installs the CRD of MachinePools.
-        let other = |feature: Feature| {
-            !kubeadm.contains(&feature) && !control_plane.contains(&feature) && feature != Feature::MachinePools
-        };
-        if self.features().any(other) {
+        let pools = [Feature::MachinePools, Feature::MachinePoolControllers];
+        let apart = [kubeadm, control_plane, pools].concat();
+        if self.features().any(|feature| !apart.contains(&feature)) {
             files.extend(crd::crd_files(&rules)?);
         }
         if any(kubeadm) {

@@ -145,6 +145,11 @@ async fn prerequisites(args: &Args, client: &Client, report: &mut Report) -> any
             Feature::ControlPlane,
             "capstan-control-plane",
         ),
+        (
+            Feature::MachinePoolControllers,
+            Feature::MachinePools,
+            "capstan-machine-pools",
+        ),
     ];
     for (feature, needs, webhooks) in needed {
         if !args.feature.contains(&feature) {

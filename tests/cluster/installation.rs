@@ -15,7 +15,7 @@ fn folder(name: &str) -> String {
 }
 
 /// The folders that kustomize builds, with the features that each installs.
-const OVERLAYS: [(&str, &str); 10] = [
+const OVERLAYS: [(&str, &str); 11] = [
     ("manifests", "admission"),
     ("manifests/overlays/controllers", "admission,controllers"),
     ("manifests/overlays/mirroring", "admission,mirroring"),
@@ -38,6 +38,10 @@ const OVERLAYS: [(&str, &str); 10] = [
         "admission,control-plane,control-plane-controllers",
     ),
     ("manifests/overlays/machine-pools", "admission,machine-pools"),
+    (
+        "manifests/overlays/machine-pool-controllers",
+        "admission,machine-pools,machine-pool-controllers",
+    ),
 ];
 
 /// The kustomizations that a user may write, with the flags of the command that prints the same.

@@ -102,6 +102,7 @@ impl Choice {
                 "kubeadmControlPlaneControllers": has(Feature::KubeadmControlPlaneControllers),
                 "controlPlaneControllers": has(Feature::ControlPlaneControllers),
                 "machinePools": has(Feature::MachinePools),
+                "machinePoolControllers": has(Feature::MachinePoolControllers),
             },
             "certificates": self.certificates,
             "singleNode": self.single_node,
@@ -145,6 +146,7 @@ fn helm_renders_the_objects_that_the_command_prints() {
         Feature::KubeadmControlPlaneControllers,
         Feature::ControlPlaneControllers,
         Feature::MachinePools,
+        Feature::MachinePoolControllers,
     ];
     let users = &["system:serviceaccount:a:b", "jane.doe@example.com"];
     let choices = [

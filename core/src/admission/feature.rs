@@ -23,11 +23,13 @@ pub enum Feature {
     ControlPlaneControllers,
     /// The webhooks of MachinePools.
     MachinePools,
+    /// The controller of the Machines of MachinePools. It has no webhook.
+    MachinePoolControllers,
 }
 
 impl Feature {
     /// Every feature, in the order in which their manifests are applied.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Admission,
         Self::Controllers,
         Self::Mirroring,
@@ -37,6 +39,7 @@ impl Feature {
         Self::KubeadmControlPlaneControllers,
         Self::ControlPlaneControllers,
         Self::MachinePools,
+        Self::MachinePoolControllers,
     ];
 
     /// The name on the command line and in the names of files.
@@ -51,6 +54,7 @@ impl Feature {
             Self::KubeadmControlPlaneControllers => "kubeadm-control-plane-controllers",
             Self::ControlPlaneControllers => "control-plane-controllers",
             Self::MachinePools => "machine-pools",
+            Self::MachinePoolControllers => "machine-pool-controllers",
         }
     }
 
@@ -62,6 +66,7 @@ impl Feature {
                 | Self::MirroringControllers
                 | Self::KubeadmControlPlaneControllers
                 | Self::ControlPlaneControllers
+                | Self::MachinePoolControllers
         )
     }
 

@@ -84,12 +84,12 @@ pub fn schedule(seed: u64, scenario: Option<&str>) -> Option<ClusterSchedule> {
         None if random.permille(500) => first.last()?,
         None => random.pick(first)?,
     };
-    let seed = random.next();
+    let faults_seed = random.next();
     let setup = Setup {
         replicas: if random.permille(150) { 5 } else { 3 },
         ..Setup::default()
     };
-    let mut schedule = ClusterSchedule::quiet(seed, name, setup, 4 * HOUR);
+    let mut schedule = ClusterSchedule::quiet(faults_seed, name, setup, 4 * HOUR);
     plan(&mut random, &mut schedule);
     if name == MELEE {
         mix_in(&mut schedule, &mut later_random, later);

@@ -51,6 +51,7 @@ fn value(feature: Feature) -> Option<&'static str> {
         Feature::KubeadmControlPlaneControllers => Some("kubeadmControlPlaneControllers"),
         Feature::ControlPlaneControllers => Some("controlPlaneControllers"),
         Feature::MachinePools => Some("machinePools"),
+        Feature::MachinePoolControllers => Some("machinePoolControllers"),
     }
 }
 
