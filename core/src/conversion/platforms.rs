@@ -4,6 +4,7 @@
 mod aws;
 mod aws_devices;
 mod azure;
+mod azure_diagnostics;
 mod bare_metal;
 mod gcp;
 mod gcp_disks;

@@ -2,10 +2,10 @@
 
 use core::net::IpAddr;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{Platform, unchanged};
-use crate::conversion::Api::{ClusterApi, MachineApi};
+use super::Platform;
+use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::pass::Pass;
 use crate::conversion::pass::rule::{
     Hand, Literal, Rule, cluster_api_only, constant, list, machine_api_only, moved, only, required, same, shared,
@@ -29,7 +29,7 @@ pub(super) const PLATFORM: Platform = Platform {
     has_instance_state: false,
     has_provider_id: true,
     hand_over: None,
-    normal: unchanged,
+    normal,
 };
 
 const NUMBER: Shape = Shape::Count(0, i32::MAX as i64);
@@ -49,10 +49,8 @@ const RULES: &[Rule] = &[
     ),
     same("template", Shape::Text),
     same("snapshot", Shape::Text),
-    same(
-        "cloneMode",
-        Shape::Words(&[("fullClone", "fullClone"), ("linkedClone", "linkedClone")]),
-    ),
+    Rule::Hand(&CLONE_MODE),
+    same("cloneMode", Shape::Words(&[(FULL, FULL), (LINKED, LINKED)])),
     same("numCPUs", NUMBER),
     same("numCoresPerSocket", NUMBER),
     same("memoryMiB", Shape::Count(0, i64::MAX)),
@@ -269,6 +267,25 @@ const POOL: &[Rule] = &[
     ),
     same("name", Shape::Text),
 ];
+
+const FULL: &str = "fullClone";
+const LINKED: &str = "linkedClone";
+
+const CLONE_MODE: Hand = Hand {
+    machine_api: &[],
+    cluster_api: &[],
+    about: "absent cloneMode is `fullClone` in the Machine API, and `linkedClone`, which ignores diskGiB, in Cluster API",
+    to: |pass| pass.put_default("cloneMode", "cloneMode", FULL.into()),
+    back: |pass| pass.put_default("cloneMode", "cloneMode", LINKED.into()),
+};
+
+fn normal(side: Api, spec: &mut Map<String, Value>) {
+    let default = match side {
+        MachineApi => FULL,
+        ClusterApi => LINKED,
+    };
+    spec.entry("cloneMode").or_insert_with(|| default.into());
+}
 
 const DISK_NAMES: Hand = Hand {
     machine_api: &[],

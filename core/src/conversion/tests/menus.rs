@@ -226,7 +226,7 @@ fn gcp() -> Value {
             [{"network": "prod-x7k2p-network", "projectID": "my-project", "subnetwork": "s", "publicIP": false}]])),
         "labels": or(json!([{}, {"a": "", "b": "c"}])), "tags": or(json!([[], ["a", "b"]])),
         "gcpMetadata": or(json!([[], [{"key": "a", "value": null}, {"key": "b", "value": "x"}], [{"key": "a", "value": ""}]])),
-        "serviceAccounts": or(json!([null, [], [{"email": "a@b", "scopes": ["x"]}]])),
+        "serviceAccounts!": bad(json!([{"email": "a@b", "scopes": ["x"]}]), or(json!([null, []]))),
         "canIPForward": or(json!([true, false])), "gpus": list(json!({"count!": or(json!([0, 1])), "type!": "nvidia"})),
         "preemptible": or(json!([true, false])), "provisioningModel": or(json!(["Spot", ""])),
         "onHostMaintenance": or(json!(["", "Migrate", "Terminate"])),
