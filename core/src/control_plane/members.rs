@@ -51,8 +51,8 @@ pub(super) fn hooks_patch(machine: &Machine, hooked: bool) -> serde_json::Value 
 }
 
 /// The steps that give every machine the hook, or that remove the hook where the etcd operator
-/// manages the members. Without a report of the operator, nobody else may manage them. A deleted
-/// machine gets no hook, and its hook is removed only after its member.
+/// manages the members. Without a report of the operator, the hooks stay. A deleted machine gets no
+/// hook, and its hook is removed only after its member.
 pub(super) fn hook_steps(spec: &Spec, state: &State) -> Vec<Step> {
     let manages = state.manages_members();
     if !manages && state.etcd == Etcd::NotReported {
