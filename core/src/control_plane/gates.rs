@@ -96,8 +96,8 @@ fn all_vote(members: &[EtcdMember]) -> Result<(), Blocked> {
     Err((WaitReason::EtcdMembers, message))
 }
 
-/// Whether a machine with a healthy member may be deleted.
-pub(super) fn may_shrink(state: &State) -> Result<(), Blocked> {
+/// The members, if all of them vote and are healthy, and each machine has one.
+pub(super) fn settled(state: &State) -> Result<&[EtcdMember], Blocked> {
     let members = counted(state)?;
     all_vote(members)?;
     is_reported_healthy(state)?;
@@ -106,6 +106,12 @@ pub(super) fn may_shrink(state: &State) -> Result<(), Blocked> {
         let message = format!("etcd has {} members for {machines} machines", members.len());
         return Err((WaitReason::EtcdMembers, message));
     }
+    Ok(members)
+}
+
+/// Whether a machine with a healthy member may be deleted.
+pub(super) fn may_shrink(state: &State) -> Result<(), Blocked> {
+    let members = settled(state)?;
     let Some(leaves) = members.iter().find(|member| member.is_healthy) else {
         return Err((WaitReason::EtcdHealthy, String::from("no etcd member is healthy")));
     };

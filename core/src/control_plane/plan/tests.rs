@@ -8,6 +8,7 @@ mod health_check;
 mod members;
 mod properties;
 mod protections;
+mod spread;
 
 use std::sync::Arc;
 
@@ -147,7 +148,11 @@ impl World {
                     patch["metadata"].as_object_mut().unwrap().remove("resourceVersion");
                     json_patch::merge(&mut self.named(&name).machine, &patch);
                 }
-                other => panic!("{other:?}"),
+                Action::PatchSet(patch) | Action::Records(patch) => {
+                    let mut patch = patch.clone();
+                    patch["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+                    json_patch::merge(&mut self.object, &patch);
+                }
             }
             done.push(format!("{} {}", step.verb(), name.rsplit('-').next().unwrap()));
         }

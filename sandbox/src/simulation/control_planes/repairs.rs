@@ -86,7 +86,8 @@ impl World<Plane> {
         any
     }
 
-    /// Accepts the replacement of the only machine, if the controller asks for it.
+    /// Accepts the replacement of the only machine, and lets the controller repeat attempts to
+    /// improve the spread, if it asks for this.
     fn answer_request(&mut self) -> bool {
         let status = self
             .environment
@@ -98,6 +99,10 @@ impl World<Plane> {
         if asks {
             self.acknowledge();
         }
-        asks
+        let is_uneven = conditions.iter().any(|one| one.reason == "SpreadUneven");
+        if is_uneven {
+            self.repeat_moves();
+        }
+        asks || is_uneven
     }
 }
