@@ -72,7 +72,8 @@ async fn adopted_machines_are_scaled_by_the_scale_subresource_and_repaired_by_th
     let is_new = |machine: &Machine| machine.metadata.name() != machines[0].metadata.name();
     assert!(repaired.iter().all(is_new));
     assert_eq!(plane.changes_after(before), (1, 0));
-    // Two unhealthy nodes: nobody deletes a machine, and the controller waits for a user.
+    // Two unhealthy nodes: the health check deletes no machine, and the controller waits for a
+    // user.
     let lost = [&repaired[0], &repaired[1]];
     break_nodes(&plane, &lost, false).await;
     plane.wait_for("Available=False/UnavailableReplicas: 1 of 3").await;

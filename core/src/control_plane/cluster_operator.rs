@@ -15,8 +15,8 @@ use crate::model::{NewCondition, merge_conditions};
 /// The type of the condition.
 pub const CONDITION: &str = "ControlPlaneDegraded";
 
-/// The merge patch of the status of the ClusterOperator; `None` if its condition is right. Without a
-/// problem, no condition is added.
+/// The merge patch of the status of the ClusterOperator; `None` if its condition is right. Without
+/// a problem, no condition is added.
 pub fn patch(operator: &ClusterOperator, status: &ControlPlaneStatus, now: Timestamp) -> Option<Value> {
     let stored = &operator.status.conditions;
     let known = stored.iter().find(|condition| condition.type_ == CONDITION);

@@ -1,12 +1,13 @@
 //! A better spread: a machine leaves its failure domain for an emptier one.
 //!
-//! One machine more is created in the emptiest failure domain. The scale-in that follows deletes the
-//! oldest machine of the fullest one, so that nothing marks a machine. This is the last kind of
+//! One machine more is created in the emptiest failure domain. The scale-in that follows deletes
+//! the oldest machine of the fullest one, so that nothing marks a machine. This is the last kind of
 //! step: it is taken only while the number and the shape are as they must be, every machine has a
 //! ready node, and all members of etcd are healthy.
 //!
-//! An attempt may fail: a failure domain has no capacity, or a webhook stores the machine in another
-//! failure domain. Without a memory, the controller would create and delete machines without end.
+//! An attempt may fail: a failure domain has no capacity, or a webhook stores the machine in
+//! another failure domain. Without a memory, the controller would create and delete machines
+//! without end.
 //! The ControlPlane therefore records each attempt before the machine is created, and that the
 //! machine existed. An attempt whose machine existed is never repeated for the same machines in the
 //! same failure domains. The records are removed once the spread is even.
@@ -88,8 +89,8 @@ pub(in crate::control_plane) fn spread<'a>(spec: &'a Spec, standing: &[&MachineS
 }
 
 /// The moves that make the spread strictly better, that to the emptiest failure domain first, each
-/// with its hash. A machine outside of the listed failure domains moves to the emptiest one. Another
-/// machine moves to a failure domain that has two machines fewer.
+/// with its hash. A machine outside of the listed failure domains moves to the emptiest one.
+/// Another machine moves to a failure domain that has two machines fewer.
 fn attempts<'a>(spec: &'a Spec, standing: &[&MachineState]) -> Vec<(&'a FailureDomain, String)> {
     let leaves = to_leave(spec, standing, standing);
     let is_known = standing.iter().all(|machine| machine.domain.is_some());

@@ -130,7 +130,7 @@ fn a_failure_domain_without_capacity_is_tried_once() {
     assert_eq!((zones(&world).as_str(), asked.join(" ").as_str()), ("aac", "b c b"));
     assert_eq!(reason(&world), "SpreadUneven");
     assert!(world.plan().notes[0].contains(REBALANCING), "{:?}", world.plan().notes);
-    // A user has more capacity, and says so.
+    // The failure domain has capacity now, and a user removes the annotation.
     world.object["metadata"]["annotations"]
         .as_object_mut()
         .unwrap()
