@@ -60,6 +60,45 @@ fn a_security_group_or_subnet_by_arn_is_not_lost() {
 }
 
 #[test]
+fn a_zone_outside_of_the_region_is_reported() {
+    for zone in ["europe-west1-b", "us-central10-a", "us-central1"] {
+        reports("gcp", &json!({"zone": zone}), "zone");
+    }
+    assert_eq!(issues("gcp", &json!({"zone": "us-central1-ai1b"})), [] as [&str; 0]);
+    let all = samples();
+    let sample = all.iter().find(|sample| sample.platform == "gcp").unwrap();
+    let there = convert(&sample.machine(&sample.provider_spec), &sample.context());
+    let mut machine = there.objects[0].clone();
+    machine["spec"]["failureDomain"] = json!("us-east1-b");
+    let context = Context {
+        infrastructure_machine: Lookup::Found(&there.objects[1]),
+        ..sample.context()
+    };
+    let back = convert(&machine, &context);
+    let paths: Vec<&str> = back.issues.iter().map(|issue| issue.path.as_str()).collect();
+    assert_eq!(paths, ["spec.failureDomain"]);
+}
+
+#[test]
+fn an_address_without_the_length_of_its_prefix_is_reported() {
+    let devices = |address: &str| {
+        let device = json!({"networkName": "n", "ipAddrs": ["192.0.2.10/24", address]});
+        json!({"network": {"devices": [device]}})
+    };
+    for address in [
+        "192.0.2.1",
+        "192.0.2.1/33",
+        "192.0.2.1/+8",
+        "192.0.2.1/",
+        "fd00::1/129",
+        "x/24",
+    ] {
+        reports("vsphere", &devices(address), "network.devices[0].ipAddrs[1]");
+    }
+    assert_eq!(issues("vsphere", &devices("fd00::1/64")), [] as [&str; 0]);
+}
+
+#[test]
 fn a_duplicate_tag_is_not_lost() {
     reports(
         "aws",

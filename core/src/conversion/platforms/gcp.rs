@@ -35,6 +35,37 @@ pub(super) const PLATFORM: Platform = Platform {
     normal,
 };
 
+const ZONE_IN_REGION: Hand = Hand {
+    machine_api: &[],
+    cluster_api: &[],
+    about: "the name of a zone starts with the name of its region",
+    to: |pass| {
+        let source = &pass.source.value;
+        let (zone, region) = (tree::text(source, "zone"), tree::text(source, "region"));
+        if !is_in_region(zone, region) {
+            pass.block("zone", OUTSIDE, USE_A_ZONE_OF_THE_REGION);
+        }
+    },
+    back: |pass| {
+        let cluster = pass.cluster().found();
+        let region = cluster.and_then(|cluster| tree::text(cluster, "region"));
+        if !is_in_region(tree::text(&pass.machine.value, "failureDomain"), region) {
+            pass.block("Machine.failureDomain", OUTSIDE, USE_A_ZONE_OF_THE_REGION);
+        }
+    },
+};
+
+const OUTSIDE: &str = "the zone is outside of the region of the cluster";
+const USE_A_ZONE_OF_THE_REGION: &str = "use a zone of the region, for example us-east1-b of us-east1";
+
+/// True if one of the two is not known.
+fn is_in_region(zone: Option<&str>, region: Option<&str>) -> bool {
+    let (Some(zone), Some(region)) = (zone, region) else {
+        return true;
+    };
+    zone.strip_prefix(region).is_some_and(|rest| rest.starts_with('-'))
+}
+
 const SWITCH: Shape = Shape::Words(&[("Enabled", "Enabled"), ("Disabled", "Disabled")]);
 
 const RULES: &[Rule] = &[
@@ -45,6 +76,8 @@ const RULES: &[Rule] = &[
         "set it",
     ),
     moved("machineType", "instanceType", Shape::Text),
+    // Before the zone and the region are taken.
+    Rule::Hand(&ZONE_IN_REGION),
     moved("zone", "Machine.failureDomain", Shape::TextThat(short, SHORT)),
     Rule::Hand(&DISKS),
     inner("disks[]", "", DISK),

@@ -10,7 +10,7 @@ use crate::conversion::pass::Pass;
 use crate::conversion::pass::rule::{
     Hand, Literal, Rule, cluster_api_only, constant, list, machine_api_only, moved, only, required, same, shared,
 };
-use crate::conversion::shape::Shape;
+use crate::conversion::shape::{Converted, Fault, Shape, fault};
 use crate::conversion::{Lookup, Severity, tree};
 
 /// vSphere.
@@ -181,6 +181,40 @@ const DATA_DISK: &[Rule] = &[
     ),
 ];
 
+const ADDRESSES: Shape = Shape::Codec {
+    to: addresses,
+    back: addresses,
+    about: "list of addresses with the length of their prefix",
+};
+
+fn addresses(value: &Value) -> Converted {
+    let list = Shape::Texts.convert(MachineApi, value)?;
+    let texts = list.as_ref().and_then(Value::as_array).into_iter().flatten();
+    let mut texts = texts.filter_map(Value::as_str).enumerate();
+    match texts.find(|(_, text)| !is_address_with_prefix(text)) {
+        None => Ok(list),
+        Some((index, _)) => Err(Fault {
+            within: format!("[{index}]"),
+            ..fault(
+                "must be an IP address with the length of its prefix",
+                "write it like 192.0.2.10/24",
+            )
+        }),
+    }
+}
+
+fn is_address_with_prefix(text: &str) -> bool {
+    text.split_once('/').is_some_and(|(address, prefix)| {
+        let longest = match address.parse() {
+            Ok(IpAddr::V4(_)) => 32,
+            Ok(IpAddr::V6(_)) => 128,
+            Err(_) => return false,
+        };
+        let digits = prefix.bytes().all(|byte| byte.is_ascii_digit());
+        digits && prefix.parse::<u8>().is_ok_and(|length| length <= longest)
+    })
+}
+
 const DEVICE: &[Rule] = &[
     required(
         MachineApi,
@@ -190,7 +224,7 @@ const DEVICE: &[Rule] = &[
     ),
     same("networkName", Shape::Text),
     Rule::Hand(&ADDRESSING),
-    same("ipAddrs", Shape::Texts),
+    same("ipAddrs", ADDRESSES),
     same("nameservers", Shape::Texts),
     Rule::Hand(&GATEWAY),
     list("addressesFromPools", "addressesFromPools", POOL),

@@ -219,7 +219,7 @@ fn gcp() -> Value {
     };
     let switch = or(json!(["", "Enabled", "Disabled"]));
     json!({
-        "machineType": "n1-standard-1", "zone": or(json!(["", "us-central1-b"])),
+        "machineType": "n1-standard-1", "zone": bad(or(json!(["", "us-central1-b"])), json!("us-east1-b")),
         "region": bad(json!("us-central1"), json!("us-east1")), "projectID": bad(json!("my-project"), json!("other")),
         "disks": or(json!([[disk(true, "i")], [disk(false, ""), disk(true, "i")], [disk(true, "i"), disk(false, "")]])),
         "networkInterfaces": or(json!([[{"network": "prod-x7k2p-network", "subnetwork": "s", "publicIP": true}],
