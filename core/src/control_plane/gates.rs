@@ -56,15 +56,35 @@ pub(super) fn may_grow(state: &State) -> Result<(), Blocked> {
             is_reported_healthy(state)?;
             safe(members, MembershipChange::Add, "another member")
         }
-        (Some(lost), None) => safe(
-            members,
-            MembershipChange::Remove(&lost.name),
-            "the repair of a lost member",
-        ),
+        (Some(lost), None) => {
+            belongs_to_none(state, lost)?;
+            safe(
+                members,
+                MembershipChange::Remove(&lost.name),
+                "the repair of a lost member",
+            )
+        }
         (Some(_), Some(_)) => Err((
             WaitReason::EtcdQuorum,
             String::from("several etcd members are not healthy; repair them: no machine is created meanwhile"),
         )),
+    }
+}
+
+/// A member that is not healthy is lost only if no standing machine has its node. Otherwise it may
+/// recover, and etcd would have the new member beside it.
+fn belongs_to_none(state: &State, lost: &EtcdMember) -> Result<(), Blocked> {
+    let mut standing = state.standing();
+    match standing.find(|machine| machine.node.name() == Some(&*lost.name)) {
+        None => Ok(()),
+        Some(machine) => {
+            let message = format!(
+                "etcd member {} of machine {} is not healthy; repair it, or delete the machine",
+                lost.name,
+                machine.name()
+            );
+            Err((WaitReason::EtcdHealthy, message))
+        }
     }
 }
 

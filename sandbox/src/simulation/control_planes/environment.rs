@@ -209,6 +209,12 @@ impl Environment for Plane {
         }
     }
 
+    fn refused(world: &mut World<Self>, call: &Call) {
+        if let Call::Create(key, _) = call {
+            world.environment.evidence.in_flight.remove(&key.name);
+        }
+    }
+
     fn forgets(&self, _controller: usize) -> bool {
         self.setup.bug.is_some_and(super::bugs::Bug::forgets)
     }

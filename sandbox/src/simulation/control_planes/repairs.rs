@@ -31,14 +31,18 @@ impl Plane {
             .iter()
             .any(|owner| owner.uid == FOREIGN);
         let is_replaced = self.object.is_some();
+        let status = self.object.as_ref().and_then(|object| object.status.as_ref());
+        let waits_for_user = status.is_some_and(|status| status.failure_reason.as_deref() == Some("EtcdQuorumAtRisk"));
         if !is_control_plane(&machine.metadata.labels) {
             Repair::Labels
         } else if owned {
             Repair::Owner
         } else if (lost || machine.phase() == Some("Failed")) && !deleting && is_replaced {
             Repair::Delete
-        } else if deleting && !is_replaced && is_hooked(machine) {
-            // Nothing replaces the machine any more, so its member could never leave.
+        } else if deleting && is_hooked(machine) && (!is_replaced || (lost && waits_for_user)) {
+            // Nothing replaces the machine any more, so its member could never leave. Or several
+            // members are lost, so that neither the etcd operator nor the controller acts, and the
+            // status asks for a repair.
             Repair::Unhook
         } else {
             Repair::Nothing

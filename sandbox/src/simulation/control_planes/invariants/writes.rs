@@ -123,8 +123,8 @@ impl World<Plane> {
             return Some(("H2", text));
         }
         let blocks = |moment: &Moment, member: &String| {
-            let machine = moment.machines.get(member);
-            machine.is_some_and(|machine| !machine.metadata.is_deleting())
+            let mut standing = moment.standing();
+            standing.any(|machine| machine.metadata.name() == member)
         };
         let is_fit = |moment: &Moment| {
             let standing = moment.sick.iter().filter(|member| blocks(moment, member)).count();
