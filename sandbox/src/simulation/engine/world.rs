@@ -198,6 +198,9 @@ pub(crate) trait Environment: Sized + 'static {
     /// Lets the seeded bug alter an answer.
     fn alter_answer(_world: &mut World<Self>, _replica: usize, _call: &Call, _answer: &mut kube::Result<Answer>) {}
 
+    /// A fault refuses a call, so that it never takes effect.
+    fn refused(_world: &mut World<Self>, _call: &Call) {}
+
     /// Whether the seeded bug makes a controller forget everything between two reconciles.
     fn forgets(&self, _controller: usize) -> bool {
         false
