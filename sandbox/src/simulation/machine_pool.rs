@@ -9,6 +9,7 @@
 mod actors;
 mod invariants;
 mod objects;
+mod repairs;
 
 use std::sync::Arc;
 
@@ -65,7 +66,10 @@ pub fn simulation<R: Reconcile>(make: impl Fn() -> R + Send + Sync + 'static) ->
         .at_end("M4", invariants::each_instance_has_a_machine)
         .at_end("M5", invariants::the_pool_is_as_wanted);
     for second in (TURN..=LAST).step_by(10) {
-        simulation = simulation.at(second, move |users| actors::act_once(users, second));
+        simulation = simulation.at(second, move |users| {
+            actors::act_once(users, second);
+            repairs::act_once(users, second);
+        });
     }
     Ok(simulation)
 }

@@ -14,7 +14,7 @@ use crate::infrastructure::groups::{Act, Group, Instance as CloudInstance, Inven
 use crate::simulation::declared::{Stored, Users};
 
 /// The last moment at which something is changed, in seconds.
-const QUIET: u32 = 45 * 60;
+pub(super) const QUIET: u32 = 45 * 60;
 /// The finalizer of a Machine.
 const MACHINE_FINALIZER: &str = "machine.cluster.x-k8s.io";
 
