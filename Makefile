@@ -38,6 +38,7 @@ test: simulator ## Run all tests with a real API server, and every single fault 
 	$(SIMULATE) --exhaustive
 	$(SIMULATE)-control-planes --scenario both --exhaustive
 	$(SIMULATE)-control-planes --mutants --seeds 40
+	$(SIMULATE)-both-apis --mutants --seeds 60
 
 simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=release for millions of seeds
 	$(SIMULATE) --digest --seeds 16 | diff sandbox/tests/simulation/traces.txt -

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use capstan_sandbox::bench;
 use capstan_sandbox::control_plane::{Binaries, ControlPlane, Options};
 use capstan_sandbox::installation::Cluster;
-use capstan_sandbox::simulation::{control_planes, generated};
+use capstan_sandbox::simulation::{both_apis, control_planes, generated};
 use capstan_sandbox::tour::{self, Guest, Home, Screen};
 use capstan_sandbox::{release, simulation};
 use clap::{Parser, Subcommand};
@@ -64,6 +64,29 @@ struct ControlPlanes {
     trace: bool,
     /// Instead of seeds, inject each single fault at each write of the scenario
     #[arg(long, conflicts_with = "trace", requires = "scenario")]
+    exhaustive: bool,
+    /// Instead of seeds, insert known bugs, and check that the invariants find them
+    #[arg(long, conflicts_with_all = ["trace", "exhaustive"])]
+    mutants: bool,
+    /// The number of threads; by default one for each core
+    #[arg(long)]
+    cores: Option<u64>,
+}
+
+/// The arguments of the simulation of the controllers of objects in both APIs.
+#[derive(clap::Args)]
+struct BothApis {
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// The number of seeds
+    #[arg(long, default_value_t = 1000)]
+    seeds: u64,
+    /// Print each step of the first seed
+    #[arg(long)]
+    trace: bool,
+    /// Instead of seeds, inject each single fault at each write of a fixed schedule
+    #[arg(long, conflicts_with = "trace")]
     exhaustive: bool,
     /// Instead of seeds, insert known bugs, and check that the invariants find them
     #[arg(long, conflicts_with_all = ["trace", "exhaustive"])]
@@ -152,6 +175,8 @@ enum Command {
     },
     /// The same for the controller of ControlPlanes, in clusters of its own
     SimulateControlPlanes(ControlPlanes),
+    /// The same for the controllers of objects in both APIs
+    SimulateBothApis(BothApis),
     /// Insert known bugs into the controllers, and check that the simulation finds them; exits 1 if
     /// it misses one
     Mutants {
@@ -256,6 +281,7 @@ fn main() -> ExitCode {
         }),
         command @ Command::Simulate { .. } => simulate_command(command),
         Command::SimulateControlPlanes(arguments) => simulate_control_planes(&arguments),
+        Command::SimulateBothApis(arguments) => simulate_both_apis(&arguments),
         Command::Mutants { seeds, trace, output } => mutants(seeds, trace, output),
         Command::Decisions { folder } => decisions(&folder),
         Command::GeneratedMutants {
@@ -389,15 +415,47 @@ fn simulate_control_planes(arguments: &ControlPlanes) -> Result<()> {
     }
 }
 
+fn simulate_both_apis(arguments: &BothApis) -> Result<()> {
+    let threads = threads(arguments.cores);
+    if arguments.mutants {
+        both_apis_mutants(arguments.seeds, threads)
+    } else if arguments.exhaustive {
+        exhausted(&both_apis::exhaust(threads)?)
+    } else if arguments.trace {
+        print_trace(arguments.from, both_apis::trace(arguments.from)?)
+    } else {
+        let sum = both_apis::simulate(arguments.from, arguments.seeds, threads)?;
+        print_summary(&sum, None, Output::Text)
+    }
+}
+
 #[expect(clippy::print_stdout, reason = "the result of the command")]
+fn both_apis_mutants(seeds: u64, threads: u64) -> Result<()> {
+    let all = both_apis::hunt_all(seeds, threads)?;
+    for (mutant, found) in &all {
+        match found {
+            Some((invariant, seeds)) => println!("{mutant:?}: {invariant} after {seeds} seed(s)"),
+            None => println!("{mutant:?}: NOT FOUND"),
+        }
+    }
+    let known = both_apis::Mutant::SURVIVORS;
+    let survivors = all
+        .iter()
+        .filter(|(mutant, found)| found.is_none() && !known.contains(mutant));
+    let survivors = survivors.count();
+    anyhow::ensure!(survivors == 0, "{survivors} bug(s) are not found");
+    Ok(())
+}
+
 fn exhaust_control_planes(scenario: &str, seed: u64) -> Result<()> {
-    let found = control_planes::exhaust(scenario, seed)?;
-    print!("{}", simulation::show::exhausted(std::slice::from_ref(&found)));
-    anyhow::ensure!(
-        found.violations.is_empty(),
-        "{} single fault(s) violate an invariant",
-        found.violations.len()
-    );
+    exhausted(&[control_planes::exhaust(scenario, seed)?])
+}
+
+#[expect(clippy::print_stdout, reason = "the result of the command")]
+fn exhausted(all: &[simulation::Exhausted]) -> Result<()> {
+    print!("{}", simulation::show::exhausted(all));
+    let violations: usize = all.iter().map(|one| one.violations.len()).sum();
+    anyhow::ensure!(violations == 0, "{violations} single fault(s) violate an invariant");
     Ok(())
 }
 
@@ -456,15 +514,11 @@ fn digest(from: u64, seeds: u64, scenario: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the result of the command")]
 fn exhaust(scenario: Option<&str>, cores: Option<u64>) -> Result<()> {
-    let all = simulation::exhaust_all(scenario, usize::try_from(threads(cores)).unwrap_or(1))?;
-    print!("{}", simulation::show::exhausted(&all));
-    let violations: usize = all.iter().map(|one| one.violations.len()).sum();
-    if violations > 0 {
-        anyhow::bail!("{violations} single fault(s) violate an invariant");
-    }
-    Ok(())
+    exhausted(&simulation::exhaust_all(
+        scenario,
+        usize::try_from(threads(cores)).unwrap_or(1),
+    )?)
 }
 
 fn simulate(from: u64, seeds: u64, scenario: Option<&str>, cores: Option<u64>, output: Output) -> Result<()> {
