@@ -20,8 +20,9 @@ LAWS := $(CARGO) test --quiet --locked --profile $(PROFILE) --package capstan-co
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
-run: build ## Start a local cluster with Capstan and show a tour; CONTEXT=name uses an existing cluster
-	@exec $(BIN)/capstan-sandbox run $(if $(CONTEXT),--context '$(CONTEXT)') $(if $(ADDRESS),--address '$(ADDRESS)')
+run: build ## Start a local cluster with Capstan and show a tour; CONTEXT=name uses an existing cluster, TOUR=kubeadm shows a KubeadmControlPlane
+	@exec $(BIN)/capstan-sandbox run $(if $(CONTEXT),--context '$(CONTEXT)') $(if $(ADDRESS),--address '$(ADDRESS)') \
+		$(if $(TOUR),--tour '$(TOUR)')
 
 # One call builds both packages. Separate calls would build common dependencies twice, because their
 # features differ.

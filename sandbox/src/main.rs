@@ -10,7 +10,7 @@ use capstan_sandbox::bench;
 use capstan_sandbox::control_plane::{Binaries, ControlPlane, Options};
 use capstan_sandbox::installation::Cluster;
 use capstan_sandbox::simulation::{both_apis, control_planes, generated};
-use capstan_sandbox::tour::{self, Guest, Home, Screen};
+use capstan_sandbox::tour::{self, Guest, Home, Neighbourhood, Screen};
 use capstan_sandbox::{release, simulation};
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,6 +25,15 @@ static ALLOCATOR: bench::Counting<mimalloc::MiMalloc> = bench::Counting(mimalloc
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+}
+
+/// A tour of `run`.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Tour {
+    /// The control plane machines of the Machine API
+    Machines,
+    /// A KubeadmControlPlane beside the controllers of Cluster API, which Go builds
+    Kubeadm,
 }
 
 /// The format of a result.
@@ -109,6 +118,9 @@ enum Command {
         /// Address at which the API server of that cluster reaches this machine
         #[arg(long, value_name = "ADDRESS", requires = "context")]
         address: Option<String>,
+        /// What the tour shows
+        #[arg(long, value_enum, default_value = "machines", conflicts_with = "context")]
+        tour: Tour,
         /// The capstan binary; by default the one in the folder of this program
         #[arg(long, value_name = "FILE")]
         capstan: Option<PathBuf>,
@@ -177,6 +189,18 @@ enum Command {
     SimulateControlPlanes(ControlPlanes),
     /// The same for the controllers of objects in both APIs
     SimulateBothApis(BothApis),
+    /// The same for the controller of KubeadmControlPlanes, with a managed cluster
+    SimulateKubeadm {
+        /// The first seed
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// The number of seeds
+        #[arg(long, default_value_t = 100)]
+        seeds: u64,
+        /// Print each step of the first seed
+        #[arg(long)]
+        trace: bool,
+    },
     /// Insert known bugs into the controllers, and check that the simulation finds them; exits 1 if
     /// it misses one
     Mutants {
@@ -266,12 +290,19 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run {
+            context: None,
+            tour: Tour::Kubeadm,
+            capstan,
+            ..
+        } => until_signal(tour_of_kubeadm(capstan)),
+        Command::Run {
             context: None, capstan, ..
         } => until_signal(tour_in_sandbox(capstan)),
         Command::Run {
             context: Some(context),
             address,
             capstan,
+            ..
         } => tour_in_context(&context, address.as_deref(), capstan),
         Command::Kube => kube(),
         Command::Release { capstan, file, out } => release::assemble(&capstan, &file, &out),
@@ -282,6 +313,7 @@ fn main() -> ExitCode {
         command @ Command::Simulate { .. } => simulate_command(command),
         Command::SimulateControlPlanes(arguments) => simulate_control_planes(&arguments),
         Command::SimulateBothApis(arguments) => simulate_both_apis(&arguments),
+        Command::SimulateKubeadm { from, seeds, trace } => simulate_kubeadm(from, seeds, trace),
         Command::Mutants { seeds, trace, output } => mutants(seeds, trace, output),
         Command::Decisions { folder } => decisions(&folder),
         Command::GeneratedMutants {
@@ -399,6 +431,14 @@ fn threads(cores: Option<u64>) -> u64 {
 
 fn show_trace(seed: u64, scenario: Option<&str>) -> Result<()> {
     print_trace(seed, simulation::trace(seed, scenario)?)
+}
+
+fn simulate_kubeadm(from: u64, seeds: u64, trace: bool) -> Result<()> {
+    let simulation = simulation::kubeadm::simulation(simulation::kubeadm::controller)?;
+    if trace {
+        return print_trace(from, simulation.trace(from)?);
+    }
+    print_summary(&simulation.run(from..from.saturating_add(seeds))?, None, Output::Text)
 }
 
 fn simulate_control_planes(arguments: &ControlPlanes) -> Result<()> {
@@ -664,6 +704,19 @@ async fn tour_in_sandbox(capstan: Option<PathBuf>) -> Result<()> {
     home.migrate(&mut screen).await?;
     if std::io::stdout().is_terminal() {
         home.show_next_steps(&mut screen)?;
+        std::future::pending::<()>().await;
+    }
+    Ok(())
+}
+
+/// Runs the tour of a KubeadmControlPlane.
+async fn tour_of_kubeadm(capstan: Option<PathBuf>) -> Result<()> {
+    let capstan = capstan.map_or_else(tour::capstan_beside, Ok)?;
+    let mut screen = Screen::stdout();
+    let neighbourhood = Neighbourhood::start(&capstan, &mut screen).await?;
+    neighbourhood.play(&mut screen).await?;
+    if std::io::stdout().is_terminal() {
+        neighbourhood.show_next_steps(&mut screen)?;
         std::future::pending::<()>().await;
     }
     Ok(())

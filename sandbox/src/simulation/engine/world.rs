@@ -184,6 +184,12 @@ pub(crate) trait Environment: Sized + 'static {
     /// and forget its failures. A controller without this begins again after its pause.
     fn restarts_on_change(&self, controller: usize) -> bool;
 
+    /// A controller is not called again after this time, in milliseconds, only because it asked for
+    /// that. Without an end, the run of a controller that polls would never end.
+    fn polls_until(&self) -> i64 {
+        i64::MAX
+    }
+
     /// Whether a replica leads, given what the election says.
     fn leads(&self, elected: bool) -> bool {
         elected
