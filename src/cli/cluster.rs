@@ -16,7 +16,7 @@ use capstan_core::model::is_subdomain;
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-use super::installed::{has_no_status, refusal};
+use super::refusal::{has_no_status, refusal};
 use crate::runtime::Watches;
 
 /// The timeout of the first connection to a cluster.

@@ -4,12 +4,12 @@
 use anyhow::Context as _;
 use capstan_core::admission::Feature;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::core::Status;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::output::Output;
+use super::refusal::refusal;
 use crate::controllers::{control_plane, kubeadm_control_plane, machine_pool, mirroring};
 
 /// The flags of the commands that check or change an installation.
@@ -80,46 +80,6 @@ pub(super) async fn get(client: &Client, object: &Value) -> anyhow::Result<Optio
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(anyhow::anyhow!(reason(&error))).with_context(|| format!("reading {}", title(object))),
     }
-}
-
-/// The reason that the client gives to an answer without a Status.
-const NO_STATUS: &str = "Failed to parse error data";
-
-/// Whether an answer has no Status. An API server answers so for a kind that it does not serve, and
-/// other servers always do.
-pub(super) fn has_no_status(status: &Status) -> bool {
-    status.reason == NO_STATUS
-}
-
-/// The refusal of the API server as one sentence.
-pub(super) fn refusal(status: &Status) -> String {
-    if has_no_status(status) {
-        return format!(
-            "the answer is {}, without a reason that an API server gives",
-            status.code
-        );
-    }
-    if status.message.is_empty() {
-        return format!("the answer is {} {}", status.code, status.reason);
-    }
-    status.message.clone()
-}
-
-/// An error with its causes, each once, and without the structures of the client.
-pub(super) fn sentence(error: &anyhow::Error) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    for cause in error.chain() {
-        if let Some(kube::Error::Api(status)) = cause.downcast_ref() {
-            parts.push(refusal(status));
-            break;
-        }
-        let text = cause.to_string();
-        // Some errors repeat their causes.
-        if parts.last().is_none_or(|last| !last.ends_with(&text)) {
-            parts.push(text);
-        }
-    }
-    parts.join(": ")
 }
 
 /// The error of the API server as one sentence.

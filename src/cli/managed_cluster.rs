@@ -21,9 +21,9 @@ use serde_json::{Value, json};
 use super::cluster::{CONNECT, Cluster};
 use super::documents::Document;
 use super::gather::list;
-use super::installed::has_no_status;
 use super::kubeadm_control_plane;
 use super::observe::runtime;
+use super::refusal::has_no_status;
 use crate::workload::{ClusterReader as _, Connections, ManagedCluster, MembersReport, Settings};
 
 /// The namespace and the name of an object in a cluster.

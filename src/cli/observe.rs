@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::cluster::{CONNECT, Cluster, Scope};
 use super::gather;
-use super::installed::refusal;
+use super::refusal::refusal;
 use crate::controllers::{
     Assessment, Caches, assess, control_plane, control_plane_machine_sets, observed, snapshot, watches,
 };

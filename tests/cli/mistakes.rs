@@ -312,7 +312,7 @@ fn w67_labels_and_annotations_are_refused_as_an_api_server_refuses_them() {
     for value in ["prod x7!", long.as_str(), "-a"] {
         let (code, text) = check(&|metadata| metadata["labels"] = json!({"a": value}));
         assert_eq!(code, Some(1), "{value}: {text}");
-        assert!(text.contains("[schema-metadata]"), "{text}");
+        assert!(text.contains("metadata.labels[a]: Invalid value"), "{text}");
     }
     for change in [
         json!({"labels": {"a/b/c": "x"}}),
