@@ -285,7 +285,7 @@ async fn contents(client: &Client, found: &[Value]) -> anyhow::Result<BTreeMap<S
     Ok(contents)
 }
 
-/// The number of objects, and the names of the first ones. A set that manages machines says so.
+/// The number of objects, and the names of the first ones. An Active set is marked.
 fn in_words(objects: &[Document]) -> String {
     const NAMED: usize = 5;
     let name = |object: &Document| {
