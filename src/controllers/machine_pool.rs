@@ -2,9 +2,10 @@
 //!
 //! It observes a pool with its Machines and its infrastructure machines, hands them to core, and
 //! turns the plan of core into writes. A Machine is deleted only if the caches and a live read
-//! agree, and an infrastructure machine is gone only if a read by its name does not find it. The kinds of the infrastructure are known only at run time: the controller discovers and
-//! watches them (decision 61). It never deletes an infrastructure machine: the Machine controller
-//! does, after it drained the Node.
+//! agree, and an infrastructure machine is gone only if a read by its name does not find it. The
+//! kinds of the infrastructure are known only at run time: the controller discovers and watches
+//! them (decision 61). It never deletes an infrastructure machine: the Machine controller does,
+//! after it drained the Node.
 
 mod hidden;
 mod kinds;

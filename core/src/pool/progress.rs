@@ -3,8 +3,8 @@
 //! An annotation of the pool contains the version of the template, and when the newest machine was
 //! created that existed when the version was first seen. A machine that was created later and runs
 //! another version shows that the provider does not make machines of this version. The provider may
-//! have made it before the edit, so that one more attempt follows, with the machines that exist then.
-//! After it, no outdated machine is deleted until a user acts. All times are those of the API
+//! have made it before the edit, so that one more attempt follows, with the machines that exist
+//! then. After it, no outdated machine is deleted until a user acts. All times are those of the API
 //! server, so that no clock is compared with another one.
 
 use jiff::Timestamp;

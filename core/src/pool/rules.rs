@@ -2,9 +2,9 @@
 //!
 //! The rules are those of Cluster API's webhooks, and two more: an annotation with a strategy must
 //! be readable, because an unreadable one stops every deletion, and the limits of the cluster
-//! autoscaler must be numbers in order. A value that was stored may stay. An update of an object that is being deleted passes if it
-//! leaves the spec as it is, so that finalizers can be removed. The warnings say what an accepted
-//! edit does to the machines.
+//! autoscaler must be numbers in order. A value that was stored may stay. An update of an object
+//! that is being deleted passes if it leaves the spec as it is, so that finalizers can be removed.
+//! The warnings say what an accepted edit does to the machines.
 
 mod advice;
 mod defaults;

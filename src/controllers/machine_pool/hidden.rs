@@ -1,8 +1,8 @@
 //! The objects of a pool that lost its labels, which neither the caches nor a list with the labels
 //! show: infrastructure machines that Machines refer to, and Machines with the name of an instance.
 //!
-//! They are read by their names before a write, so that no object counts as gone because of a label.
-//! Nothing here writes.
+//! They are read by their names before a write, so that no object counts as gone because of a
+//! label. Nothing here writes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
