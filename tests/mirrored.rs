@@ -252,7 +252,7 @@ fn each_row_of_the_document_has_a_test_of_the_sync_controller_for_each_kind() {
     for (rows, kind, tests) in &tested {
         assert!(!tests.is_empty(), "{rows:?} of {kind}");
         for test in tests {
-            // The definition, and a call or an attribute that runs it.
+            // The function, and a call or an attribute that runs it.
             assert!(sources.contains(&format!("fn {test}(")), "{test} does not exist");
             let runs = sources.matches(&format!("{test}(")).count() > 1
                 || sources.contains(&format!("#[tokio::test(flavor = \"multi_thread\")]\nasync fn {test}("));

@@ -1,5 +1,5 @@
-//! `capstan migrate`: requests that the other API becomes authoritative for Machines, MachineSets, or
-//! MachineHealthChecks, or cancels such requests, and waits for the end.
+//! `capstan migrate`: requests that the other API becomes authoritative for Machines, MachineSets,
+//! or MachineHealthChecks, or cancels such requests, and waits for the end.
 //!
 //! `one` handles one object. This file selects the objects, and how many are handled at once.
 

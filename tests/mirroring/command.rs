@@ -187,8 +187,7 @@ pub(crate) async fn several_objects_are_migrated_one_after_the_other(cluster: &C
     assert_eq!((code, results(&text)), (1, (1, expected)), "{text}");
     assert!(text.contains("spec.providerSpec.value.fieldOfTomorrow"), "{text}");
 
-    // Nobody plays the controllers, so the first migration does not end, and the others are not
-    // requested.
+    // No controller runs, so the first migration does not end, and the others are not requested.
     let wait = [
         "machine",
         "batch-a",

@@ -253,8 +253,8 @@ pub(crate) async fn the_deletion_of_an_authoritative_machine_without_an_owner_st
     assert_eq!(machine.instances, 1, "no second instance is made silently");
 }
 
-/// A paused MachineSet of Cluster API that lost the one of the Machine API does not stay in deletion,
-/// and its deletion reaches no instance.
+/// A paused MachineSet of Cluster API that lost the one of the Machine API does not stay in
+/// deletion, and its deletion reaches no instance.
 pub(crate) async fn a_left_over_mirror_of_a_machine_set_can_be_deleted(cluster: &Cluster) {
     let body = Kind::MachineSet.body("left-over", Api::ClusterApi, 1);
     for mut object in in_cluster_api(cluster, &body, true).await {

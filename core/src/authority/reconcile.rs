@@ -147,8 +147,8 @@ fn without_machine_api(pair: &Pair) -> Decision {
     if !has_mirrored_set || is_mirror || machine.member.deleting {
         return removal::unmirrored(pair);
     }
-    // Before its mirror exists: a deletion that is missed would leave a mirror without a Machine, and
-    // the Machine would be made again from it.
+    // Before its mirror exists: a deletion that is missed would leave a mirror without a Machine,
+    // and the Machine would be made again from it.
     if let Some(write) = finalizers::protect(pair) {
         return write.into();
     }

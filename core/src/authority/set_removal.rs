@@ -111,10 +111,10 @@ fn orphan(pair: &Pair, api: Api) -> Option<Write> {
     Some(Write::patch(Part::Member(at), &member.object, patch, because))
 }
 
-/// An object of Cluster API without one in the Machine API. A mirror stays paused. If a user deletes
-/// a paused one, its controllers never remove their finalizers, so the sync controller does. It does
-/// not unpause the object: the controllers of a MachineSet that is being deleted delete its Machines,
-/// and the deletion of a mirror reaches no instance (decision 94).
+/// An object of Cluster API without one in the Machine API. A mirror stays paused. If a user
+/// deletes a paused one, its controllers never remove their finalizers, so the sync controller
+/// does. It does not unpause the object: the controllers of a MachineSet that is being deleted
+/// delete its Machines, and the deletion of a mirror reaches no instance (decision 87).
 pub(super) fn unmirrored(pair: &Pair) -> Decision {
     let api = Api::ClusterApi;
     let is_left = |object: &FullObject| object.member.deleting && object.member.is_paused_by_sync();

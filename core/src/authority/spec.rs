@@ -282,8 +282,8 @@ impl PairMember {
     }
 
     /// The owner that decides what the deletion of a Machine means: the one of the authoritative
-    /// Machine. A ControlPlaneMachineSet exists in the Machine API only, so a Machine of Cluster API
-    /// cannot name it (decision 93).
+    /// Machine. A ControlPlaneMachineSet exists in the Machine API only, so a Machine of Cluster
+    /// API cannot name it (decision 86).
     pub fn deciding_owner<'a>(authoritative: Option<&'a Self>, machine_api: Option<&'a Self>) -> Option<&'a Owner> {
         let in_machine_api = || machine_api?.owner().filter(|owner| owner.kind == CONTROL_PLANE_SET);
         authoritative.and_then(Self::owner).or_else(in_machine_api)

@@ -30,7 +30,7 @@ const PERIOD: Duration = Duration::from_millis(500);
 /// How the webhooks begin a warning about a field that blocks a migration.
 const CANNOT: &str = "cannot migrate";
 
-/// One object, and what was said about it.
+/// One object, and the messages about it.
 pub(super) struct Migration<'a> {
     args: &'a Args,
     client: &'a kube::Client,
@@ -53,7 +53,7 @@ impl<'a> Migration<'a> {
         let outcome = match self.outcome().await {
             Ok(outcome) => outcome,
             Err(error) => {
-                self.say(&format!("{}: {error:#}", self.title()))?;
+                self.record(&format!("{}: {error:#}", self.title()))?;
                 Outcome::Unreadable
             }
         };
@@ -62,7 +62,7 @@ impl<'a> Migration<'a> {
 
     /// Tells that nothing is requested, because an earlier migration did not end.
     pub(super) fn skip(self) -> anyhow::Result<Reported> {
-        self.say(&format!("{}: skipped: an earlier migration did not end", self.title()))?;
+        self.record(&format!("{}: skipped: an earlier migration did not end", self.title()))?;
         Ok(self.reported(Outcome::Skipped))
     }
 
@@ -80,21 +80,21 @@ impl<'a> Migration<'a> {
         let title = self.title();
         let Some(from) = source(&object) else {
             if let Standing::Ended(why) = standing(&object, object.member.desired_api()) {
-                self.say(&format!("{title}: refused: {why}"))?;
+                self.record(&format!("{title}: refused: {why}"))?;
             }
             return Ok(Outcome::Refused);
         };
         let to = self.args.to.map_or(from, Api::from);
         let is_requested = object.member.desired_api() == to && object.member.spec_authority.is_some();
         if is_requested && standing(&object, to) == Standing::Done {
-            self.say(&format!("{title}: {} is authoritative already", to.title()))?;
+            self.record(&format!("{title}: {} is authoritative already", to.title()))?;
             return Ok(Outcome::Already);
         }
         if !is_requested && !self.is_possible(&object, to).await? {
             return Ok(Outcome::Refused);
         }
         if self.args.dry_run {
-            self.say(&format!("{title}: nothing is written, because of --dry-run"))?;
+            self.record(&format!("{title}: nothing is written, because of --dry-run"))?;
             return Ok(Outcome::Possible);
         }
         if !is_requested && !self.request(&object, to).await? {
@@ -107,7 +107,7 @@ impl<'a> Migration<'a> {
     }
 
     /// Records a message, and prints it at once if the output is text.
-    fn say(&self, text: &str) -> anyhow::Result<()> {
+    fn record(&self, text: &str) -> anyhow::Result<()> {
         self.messages.borrow_mut().push(text.to_owned());
         match self.args.output {
             Output::Text => print(text),
@@ -190,7 +190,7 @@ impl<'a> Migration<'a> {
             user: &user,
         };
         let (possible, text) = judged(&self.title(), to, &checker.check(&check, &snapshot));
-        self.say(text.trim_end())?;
+        self.record(text.trim_end())?;
         Ok(possible)
     }
 
@@ -206,11 +206,11 @@ impl<'a> Migration<'a> {
         };
         match objects.patch(&self.name, &parameters, &Patch::Merge(&patch)).await {
             Ok(_) => {
-                self.say(&format!("{}: spec.authoritativeAPI is {}", self.title(), to.as_str()))?;
+                self.record(&format!("{}: spec.authoritativeAPI is {}", self.title(), to.as_str()))?;
                 Ok(true)
             }
             Err(kube::Error::Api(status)) if [403, 409, 422].contains(&status.code) => {
-                self.say(&format!("{}: refused: {}", self.title(), status.message))?;
+                self.record(&format!("{}: refused: {}", self.title(), status.message))?;
                 Ok(false)
             }
             Err(error) => Err(error).context("requesting the migration"),
@@ -226,15 +226,15 @@ impl<'a> Migration<'a> {
         loop {
             let why = match standing(&self.object().await?, to) {
                 Standing::Done => {
-                    self.say(&format!("{title}: {} is authoritative", to.title()))?;
+                    self.record(&format!("{title}: {} is authoritative", to.title()))?;
                     return Ok(Outcome::Migrated);
                 }
                 Standing::Ended(why) => {
-                    self.say(&format!("{title}: ended: {why}"))?;
+                    self.record(&format!("{title}: ended: {why}"))?;
                     return Ok(Outcome::Ended);
                 }
                 Standing::Blocked(why) if blocked.get_or_insert_with(Instant::now).elapsed() >= BLOCKED => {
-                    self.say(&format!("{title}: blocked: {why}"))?;
+                    self.record(&format!("{title}: blocked: {why}"))?;
                     return Ok(Outcome::Blocked);
                 }
                 Standing::Blocked(why) => why,
@@ -249,7 +249,7 @@ impl<'a> Migration<'a> {
                 last = why;
             }
             if Instant::now() >= end {
-                self.say(&format!("{title}: the timeout has passed: {last}"))?;
+                self.record(&format!("{title}: the timeout has passed: {last}"))?;
                 return Ok(Outcome::TimedOut);
             }
             tokio::time::sleep(PERIOD).await;

@@ -62,7 +62,7 @@ impl Outcome {
     }
 }
 
-/// An object, how the command ended for it, and what was said about it.
+/// An object, how the command ended for it, and the messages about it.
 #[derive(Debug)]
 pub(super) struct Reported {
     pub(super) kind: String,

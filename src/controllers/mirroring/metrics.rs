@@ -19,7 +19,8 @@ struct StateLabel {
     state: &'static str,
 }
 
-/// What is known of all objects. A change of one object costs the same with any number of others.
+/// What is known of all objects. The cost of a change of one object does not depend on their
+/// number.
 #[derive(Debug, Default)]
 struct Known {
     /// The states of the objects, by kind and name, with the time since when each has its state.

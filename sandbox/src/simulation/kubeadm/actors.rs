@@ -2,7 +2,7 @@
 //! controller of core, a health check, and failures of the managed cluster. Until the faults stop,
 //! an actor skips turns and objects.
 //!
-//! Nobody here takes away the quorum of etcd for ever: no controller could repair that.
+//! No actor takes away the quorum of etcd for ever: no controller could repair that.
 
 use std::sync::MutexGuard;
 
@@ -201,7 +201,7 @@ impl Round<'_, '_> {
             let own = managed.instances.get(name.strip_prefix("n-").unwrap_or_default());
             left += usize::from(*name != node && own.is_some_and(|one| !one.is_dead));
         }
-        // Another Machine may be on its way out, without a hook.
+        // Another Machine may be in deletion, without a hook.
         let stored = self.users.stored();
         let leaving = stored
             .all(&CLUSTER_API_MACHINES)
