@@ -159,7 +159,7 @@ fn v112_a_machine_of_power_vs_keeps_the_memory_and_processors_of_its_api() {
     let machine = json!({"serviceInstance": {"id": "i"}, "image": {"id": "i"}, "network": {"id": "n"}, "sshKey": "k"});
     let spec = back("power-vs", &machine);
     assert_eq!((&spec["memoryGiB"], &spec["processors"]), (&json!(2), &json!("0.25")));
-    let mut dedicated = machine.clone();
+    let mut dedicated = machine;
     dedicated["processorType"] = json!("Dedicated");
     assert_eq!(back("power-vs", &dedicated)["processors"], 1);
 }

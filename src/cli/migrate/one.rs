@@ -134,7 +134,7 @@ impl<'a> Migration<'a> {
     /// The object of the Machine API.
     async fn object(&self) -> anyhow::Result<FullObject> {
         let kind = self.args.kind.of(Api::MachineApi);
-        let found = self.get(kind, Some(&self.args.namespace), &self.name).await?;
+        let found = self.get(kind, Some(&self.args.namespace), self.name).await?;
         match found {
             Some(object) => Ok(FullObject::from(object)),
             None => bail!("{} must exist in the cluster", self.title()),
@@ -145,7 +145,7 @@ impl<'a> Migration<'a> {
     async fn others(&self, object: &FullObject) -> anyhow::Result<Vec<Value>> {
         let home = Some(self.args.authority.cluster_api_namespace.as_str());
         let mut others = Vec::new();
-        let mirror = self.get(self.args.kind.of(Api::ClusterApi), home, &self.name).await?;
+        let mirror = self.get(self.args.kind.of(Api::ClusterApi), home, self.name).await?;
         if let Some((kind, name)) = mirror.as_ref().and_then(conversion::infrastructure_of)
             && let Some(entry) = kinds::find(capstan_core::api::infrastructure_cluster_x_k8s_io::GROUP, &kind)
         {
@@ -204,7 +204,7 @@ impl<'a> Migration<'a> {
             field_manager: Some(String::from("capstan-migrate")),
             ..PatchParams::default()
         };
-        match objects.patch(&self.name, &parameters, &Patch::Merge(&patch)).await {
+        match objects.patch(self.name, &parameters, &Patch::Merge(&patch)).await {
             Ok(_) => {
                 self.record(&format!("{}: spec.authoritativeAPI is {}", self.title(), to.as_str()))?;
                 Ok(true)

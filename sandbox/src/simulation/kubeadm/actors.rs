@@ -309,7 +309,7 @@ impl Round<'_, '_> {
             return;
         }
         if !joins {
-            let version = instance.version.clone();
+            let version = instance.version;
             managed.initialize(machine, &version);
         } else if !managed.serves() {
             return;
