@@ -219,3 +219,37 @@ fn w66_a_missing_crd_and_a_missing_namespace_are_named() {
         }
     }
 }
+
+#[test]
+fn w68_a_migration_to_an_api_that_the_cluster_does_not_serve_is_not_requested() {
+    let machine = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+        "metadata": {"name": "m", "namespace": "openshift-machine-api", "uid": "u", "resourceVersion": "1"},
+        "spec": {"providerSpec": {"value": {"kind": "AWSMachineProviderConfig"}}}});
+    let stub = Stub::new(move |method, path| match (method, path) {
+        ("GET", "/version") => version(),
+        ("GET", path) if path.ends_with("/machines/m") && path.contains("machine.openshift.io") => {
+            (200, machine.to_string())
+        }
+        ("GET", _) => not_served(),
+        _ => status(500, "InternalError", "nothing may be written"),
+    });
+    let config = stub.usual();
+    let output = capstan(
+        &[
+            "migrate",
+            "machine",
+            "m",
+            "--to",
+            "clusterAPI",
+            "--kubeconfig",
+            path(&config),
+        ],
+        "",
+    );
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(
+        stdout(&output).contains("refused: the cluster does not serve Machine of Cluster API"),
+        "{}",
+        stdout(&output)
+    );
+}

@@ -13,7 +13,7 @@ use capstan_core::authority::request::{Standing, source, standing};
 use capstan_core::authority::spec::Api;
 use capstan_core::conversion;
 use capstan_core::model::{Operation, User};
-use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -90,6 +90,14 @@ impl<'a> Migration<'a> {
             self.record(&format!("{title}: {} is authoritative already", to.title()))?;
             return Ok(Outcome::Already);
         }
+        if !is_requested && to == Api::ClusterApi && !self.is_served(to).await? {
+            let kind = &self.args.kind.of(to).kind;
+            self.record(&format!(
+                "{title}: refused: the cluster does not serve {kind} of Cluster API; install the CRDs of Cluster API and \
+                 the feature mirroring-controllers first"
+            ))?;
+            return Ok(Outcome::Refused);
+        }
         if !is_requested && !self.is_possible(&object, to).await? {
             return Ok(Outcome::Refused);
         }
@@ -118,6 +126,19 @@ impl<'a> Migration<'a> {
     fn title(&self) -> String {
         let kind = &self.args.kind.of(Api::MachineApi).kind;
         format!("{kind} {}/{}", self.args.namespace, self.name)
+    }
+
+    /// Whether the cluster serves the kind of an API.
+    async fn is_served(&self, api_of: Api) -> anyhow::Result<bool> {
+        let kind = self.args.kind.of(api_of);
+        let home = Some(self.args.authority.cluster_api_namespace.as_str());
+        let objects: kube::Api<DynamicObject> = api(self.client, kind, home);
+        match objects.list_metadata(&ListParams::default().limit(1)).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+            // A user may request a migration, and not be allowed to list the objects.
+            Err(kube::Error::Api(status)) if status.code == 403 => Ok(true),
+            found => found.map(|_| true).with_context(|| format!("listing {}", kind.kind)),
+        }
     }
 
     async fn get(&self, kind: &KindInfo, namespace: Option<&str>, name: &str) -> anyhow::Result<Option<Value>> {
