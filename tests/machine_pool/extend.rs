@@ -205,5 +205,8 @@ async fn nothing_is_written_at_rest(world: &World, controller: &crate::world::Co
             return;
         }
     }
-    panic!("ten reconciles at rest write again and again: {:?}", world.writes());
+    panic!(
+        "ten reconciles in a steady state write again and again: {:?}",
+        world.writes()
+    );
 }
