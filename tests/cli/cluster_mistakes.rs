@@ -253,3 +253,33 @@ fn w68_a_migration_to_an_api_that_the_cluster_does_not_serve_is_not_requested() 
         stdout(&output)
     );
 }
+
+/// The status does not tell which API was authoritative before the request.
+#[test]
+fn v142_the_cancellation_of_a_request_that_no_controller_has_seen_is_refused() {
+    let machine = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+        "metadata": {"name": "m", "namespace": "openshift-machine-api", "uid": "u", "resourceVersion": "1"},
+        "spec": {"authoritativeAPI": "ClusterAPI", "providerSpec": {"value": {"kind": "AWSMachineProviderConfig"}}}});
+    let stub = Stub::new(move |method, path| match (method, path) {
+        ("GET", "/version") => version(),
+        ("GET", path) if path.ends_with("/machines/m") && path.contains("machine.openshift.io") => {
+            (200, machine.to_string())
+        }
+        ("GET", _) => not_served(),
+        _ => status(500, "InternalError", "nothing may be written"),
+    });
+    let config = stub.usual();
+    for more in [&[][..], &["--dry-run"], &["--wait", "--timeout", "1s"]] {
+        let arguments = [
+            &["migrate", "machine", "m", "--cancel", "--kubeconfig", path(&config)],
+            more,
+        ];
+        let output = capstan(&arguments.concat(), "");
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert!(
+            stdout(&output).contains("refused: status.authoritativeAPI is empty") && stdout(&output).contains("--to"),
+            "{}",
+            stdout(&output)
+        );
+    }
+}

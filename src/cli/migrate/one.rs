@@ -84,6 +84,14 @@ impl<'a> Migration<'a> {
             }
             return Ok(Outcome::Refused);
         };
+        // Then the request itself names the authoritative API, and no other one is recorded.
+        if self.args.cancel && object.member.status_authority.is_none() {
+            self.record(&format!(
+                "{title}: refused: status.authoritativeAPI is empty, so no controller has seen the object, and it is \
+                 not known which API was authoritative before the request; name the API with --to"
+            ))?;
+            return Ok(Outcome::Refused);
+        }
         let to = self.args.to.map_or(from, Api::from);
         let is_requested = object.member.desired_api() == to && object.member.spec_authority.is_some();
         if is_requested && standing(&object, to) == Standing::Done {
