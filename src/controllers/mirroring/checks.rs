@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds;
-use capstan_core::authority::other::LEASE;
 use capstan_core::authority::pair::Pair;
 use capstan_core::authority::spec::Kind;
 
-use super::objects::{CHECKS, LEASES};
+use super::objects::CHECKS;
 use super::pairs::{Pairs, Unknown};
 use crate::runtime::{Cluster, StepError, View};
 
@@ -33,16 +32,7 @@ impl Pairs {
         view: &View,
         name: &str,
     ) -> Result<View, StepError> {
-        let mut live = view.clone();
-        self.refresh(cluster, &mut live, &LEASES, LEASE).await?;
-        for kind in CHECKS {
-            self.refresh(cluster, &mut live, kind, name).await?;
-        }
-        if let Some(name) = Self::cluster_name(view) {
-            self.refresh(cluster, &mut live, &kinds::CLUSTER_API_CLUSTERS, name)
-                .await?;
-        }
-        Ok(live)
+        self.live(cluster, view, CHECKS, name, |_| Vec::new()).await
     }
 
     /// The names of the MachineHealthChecks that an object of a kind belongs to. `None`: all of

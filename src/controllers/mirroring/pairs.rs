@@ -12,6 +12,7 @@ use capstan_core::authority::other::LEASE;
 use capstan_core::authority::pair::{FullObject, Pair, Surroundings};
 use capstan_core::authority::spec::{Api, Kind, PairMember};
 use capstan_core::model::NamespacedName;
+use futures::future::try_join_all;
 use serde_json::Value;
 
 use super::kind::MirroredKind;
@@ -182,49 +183,69 @@ impl Pairs {
     /// controller as live reads show them. The other surroundings change seldom, and no write that
     /// they decide can harm an instance.
     pub(super) async fn refreshed<C: Cluster>(&self, cluster: &C, view: &View, name: &str) -> Result<View, StepError> {
-        let mut live = view.clone();
-        self.refresh(cluster, &mut live, &LEASES, LEASE).await?;
-        for kind in [&kinds::MACHINES, &kinds::CLUSTER_API_MACHINES] {
-            self.refresh(cluster, &mut live, kind, name).await?;
-        }
-        let member = |view: &View, kind: &KindInfo| {
+        let pair = [&kinds::MACHINES, &kinds::CLUSTER_API_MACHINES];
+        self.live(cluster, view, pair, name, |view| self.parts(view, name))
+            .await
+    }
+
+    /// The infrastructure machine and the MachineSets of a Machine.
+    fn parts(&self, view: &View, name: &str) -> Vec<(&KindInfo, String)> {
+        let member = |kind: &KindInfo| {
             let found = self.find(view, kind, name).ok().flatten();
             found.map(|object| PairMember::read(&object.value))
         };
-        let members = [
-            member(&live, &kinds::MACHINES),
-            member(&live, &kinds::CLUSTER_API_MACHINES),
-        ];
-        let [machine_api, cluster_api] =
-            [members.first(), members.last()].map(|member| member.and_then(Option::as_ref));
-        if let Ok(Some((kind, name))) = self.infrastructure_ref(&live, name, cluster_api) {
-            self.refresh(cluster, &mut live, kind, &name).await?;
+        let (machine_api, cluster_api) = (member(&kinds::MACHINES), member(&kinds::CLUSTER_API_MACHINES));
+        let infrastructure = self.infrastructure_ref(view, name, cluster_api.as_ref());
+        let mut parts: Vec<(&KindInfo, String)> = infrastructure.ok().flatten().into_iter().collect();
+        for name in Self::sets(&[machine_api.as_ref(), cluster_api.as_ref()]) {
+            parts.push((&kinds::MACHINE_SETS, name.clone()));
+            parts.push((&kinds::CLUSTER_API_MACHINE_SETS, name));
         }
-        for name in Self::sets(&[machine_api, cluster_api]) {
-            for kind in [&kinds::MACHINE_SETS, &kinds::CLUSTER_API_MACHINE_SETS] {
-                self.refresh(cluster, &mut live, kind, &name).await?;
-            }
-        }
-        if let Some(name) = Self::cluster_name(view) {
-            self.refresh(cluster, &mut live, &kinds::CLUSTER_API_CLUSTERS, name)
-                .await?;
-        }
+        parts
+    }
+
+    /// The view with the two objects of a pair, the Cluster, the Lease of another sync controller,
+    /// and the parts of the pair as live reads show them. All of them are read at once: the names of
+    /// the parts come from the caches. What the live objects name besides is read afterwards.
+    pub(super) async fn live<'a, C: Cluster>(
+        &'a self,
+        cluster: &C,
+        view: &View,
+        pair: [&'a KindInfo; 2],
+        name: &str,
+        parts: impl Fn(&View) -> Vec<(&'a KindInfo, String)>,
+    ) -> Result<View, StepError> {
+        let own = pair.map(|kind| (kind, name.to_owned()));
+        let lease = (&LEASES, String::from(LEASE));
+        let around = Self::cluster_name(view).map(|name| (&kinds::CLUSTER_API_CLUSTERS, name.to_owned()));
+        let known = own.into_iter().chain([lease]).chain(around).chain(parts(view));
+        let known: Vec<(&KindInfo, String)> = known.collect();
+        let mut live = view.clone();
+        self.read(cluster, &mut live, &known).await?;
+        let others: Vec<(&KindInfo, String)> = parts(&live).into_iter().filter(|part| !known.contains(part)).collect();
+        self.read(cluster, &mut live, &others).await?;
         Ok(live)
     }
 
-    /// Reads an object live. A kind whose objects are unknown stays unknown.
-    pub(super) async fn refresh<C: Cluster>(
+    /// Reads objects live, all at once. A kind whose objects are unknown stays unknown.
+    async fn read<C: Cluster>(
         &self,
         cluster: &C,
         view: &mut View,
-        kind: &KindInfo,
-        name: &str,
+        objects: &[(&KindInfo, String)],
     ) -> Result<(), StepError> {
-        if view.objects.of::<StoredObject>(kind).is_none() {
-            return Ok(());
+        let known = objects
+            .iter()
+            .filter(|(kind, _)| view.objects.of::<StoredObject>(kind).is_some());
+        let reads = known.map(async |(kind, name)| {
+            let key = NamespacedName::new(self.home(kind), name);
+            let read = cluster.get::<StoredObject>(kind, &key.namespace, &key.name).await;
+            let read = read.map_err(|error| StepError::new(format!("reading {} {key}", kind.kind), error))?;
+            Ok::<_, StepError>((*kind, key, read))
+        });
+        for (kind, key, read) in try_join_all(reads).await? {
+            view.put(kind, &key, read);
         }
-        let key = NamespacedName::new(self.home(kind), name);
-        *view = view.refreshed::<StoredObject>(cluster, kind, &key).await?;
         Ok(())
     }
 

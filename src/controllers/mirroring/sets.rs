@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds;
 use capstan_core::authority::TEMPLATE_SET;
-use capstan_core::authority::other::LEASE;
 use capstan_core::authority::pair::{FullObject, Member, Pair};
 use capstan_core::authority::spec::{Api, Kind, PairMember};
 use capstan_core::authority::state::template_set;
@@ -102,23 +101,13 @@ impl Pairs {
         view: &View,
         name: &str,
     ) -> Result<View, StepError> {
-        let mut live = view.clone();
-        self.refresh(cluster, &mut live, &LEASES, LEASE).await?;
-        for kind in SETS {
-            self.refresh(cluster, &mut live, kind, name).await?;
-        }
-        let mirror = self.find(&live, &kinds::CLUSTER_API_MACHINE_SETS, name).ok().flatten();
-        let reference = mirror.and_then(|set| PairMember::read(&set.value).infrastructure);
-        if let Some((kind, name)) = reference
-            && let Some(kind) = self.templates.get(kind.as_str())
-        {
-            self.refresh(cluster, &mut live, kind, &name).await?;
-        }
-        if let Some(name) = Self::cluster_name(view) {
-            self.refresh(cluster, &mut live, &kinds::CLUSTER_API_CLUSTERS, name)
-                .await?;
-        }
-        Ok(live)
+        let template = |view: &View| {
+            let mirror = self.find(view, &kinds::CLUSTER_API_MACHINE_SETS, name).ok().flatten();
+            let reference = mirror.and_then(|set| PairMember::read(&set.value).infrastructure);
+            let template = reference.and_then(|(kind, name)| Some((self.templates.get(kind.as_str())?, name)));
+            template.into_iter().collect()
+        };
+        self.live(cluster, view, SETS, name, template).await
     }
 
     /// The names of the MachineSets that an object of a kind belongs to. `None`: all of them.
