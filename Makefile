@@ -49,6 +49,7 @@ simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=re
 	$(SIMULATE) --scenario neighbours --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE) --scenario corners --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE)-control-planes --from $(FROM) --seeds $$((($(SEEDS) + 49) / 50))
+	$(SIMULATE)-both-apis --from $(FROM) --seeds $$((($(SEEDS) + 79) / 80))
 
 MUTANTS := $(or $(CARGO_TARGET_DIR),target)/generated-mutants
 mutants: simulator ## Change each point of the decisions, and hunt the changes: ROUNDS=10 AGAIN=1 SAMPLE=40

@@ -9,7 +9,9 @@
 //! MachineHealthCheck of both APIs. Its `pair` is the full objects, `sync` copies, `templates`
 //! chooses the infrastructure template of a MachineSet, `removal` and `set_removal` carry out
 //! deletions, `migration` carries out the plan, and `finalizers`, `pause` and `report` compute the
-//! writes of these. `foreign` finds objects of Cluster API that are not mirrors. `other` finds
+//! writes of these. `hooks` keeps the hook of the etcd operator, and `words` the
+//! words of a user. `foreign` finds objects of Cluster API
+//! that are not mirrors. `other` finds
 //! another sync controller, and `progress` is what metrics and events report. `request` tells a
 //! user how far a migration is, `overview` shows all pairs, and `wide` tells whether the
 //! synchronization fails for many.
@@ -22,6 +24,7 @@ pub mod config;
 mod difference;
 pub mod finalizers;
 mod foreign;
+mod hooks;
 pub mod live;
 pub mod migration;
 pub mod other;
@@ -45,6 +48,7 @@ mod templates;
 #[cfg(test)]
 mod tests;
 pub mod wide;
+mod words;
 
 /// The finalizer with which the sync controller coordinates the deletion of a mirrored pair.
 pub const FINALIZER: &str = "sync.machine.openshift.io/finalizer";

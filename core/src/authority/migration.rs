@@ -84,7 +84,8 @@ pub fn carry_out(pair: &Pair, machine: &FullObject, step: Step, now: Timestamp) 
             Decision::wait(format!("the migration has not begun: {reason}"))
         }
         Step::Begin { from } => {
-            report::authority(machine, Authority::Migrating, from, "a migration is requested").into()
+            let generation = pair.machine(from).and_then(|source| source.member.generation);
+            report::begun(machine, from, generation).into()
         }
         Step::PauseSource { from } => pause::close(pair, from, true).unwrap_or_else(|| {
             let from = from.title();

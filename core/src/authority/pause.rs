@@ -15,7 +15,7 @@ use super::pair::{Decision, FullObject, Pair, Part, Write};
 use super::spec::{Api, Kind};
 use super::{PAUSED_BY_SYNC, finalizers};
 use crate::api::cluster_x_k8s_io::annotation::PAUSED as ANNOTATION;
-use crate::api::machine_openshift_io::authority::PAUSED;
+use crate::api::machine_openshift_io::authority::{MIRRORED, PAUSED};
 
 /// The objects that the annotation pauses.
 const PARTS: [Part; 2] = [Part::ClusterApi, Part::Infrastructure];
@@ -39,13 +39,31 @@ fn pause(pair: &Pair, acknowledge: bool) -> Option<Decision> {
 }
 
 /// Unpauses the next object of Cluster API that the sync controller paused, the infrastructure
-/// first.
+/// first. It is no mirror any more, so it loses the record of one too. An infrastructure template
+/// keeps it: only templates with a record are deleted when they are not used any more.
 pub(super) fn unpause(pair: &Pair) -> Option<Write> {
     PARTS.into_iter().rev().find_map(|part| {
         let object = pair.part(part).filter(|object| object.member.is_paused_by_sync())?;
-        let because = "its API is authoritative";
-        Some(Write::patch(part, object, annotate(&Value::Null), because))
+        let is_template = part == Part::Infrastructure && pair.is_parent();
+        let patch = if is_template {
+            annotate(&Value::Null)
+        } else {
+            no_mirror(object)
+        };
+        Some(Write::patch(part, object, patch, "its API is authoritative"))
     })
+}
+
+/// Removes the pause and the record of a mirror.
+fn no_mirror(object: &FullObject) -> Map<String, Value> {
+    let mut patch = annotate(&Value::Null);
+    if object.annotation(MIRRORED).is_some()
+        && let Some(Value::Object(annotations)) =
+            patch.get_mut("metadata").and_then(|known| known.get_mut("annotations"))
+    {
+        annotations.insert(MIRRORED.to_owned(), Value::Null);
+    }
+    patch
 }
 
 /// Makes the controllers of Cluster API act, which is authoritative: they hold what they will be
@@ -93,7 +111,7 @@ pub(super) fn close(pair: &Pair, api: Api, acknowledge: bool) -> Option<Decision
 pub(super) fn open_check(pair: &Pair) -> Option<Write> {
     let object = check(pair).filter(|object| object.member.is_paused_by_sync())?;
     let because = "its API is authoritative";
-    Some(Write::patch(Part::MachineApi, object, annotate(&Value::Null), because))
+    Some(Write::patch(Part::MachineApi, object, no_mirror(object), because))
 }
 
 /// Whether the gate of an API is closed. The status of an object of the Machine API closes it,

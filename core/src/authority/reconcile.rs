@@ -8,14 +8,16 @@
 //! Must never: let the controllers of both APIs act on one instance.
 
 use jiff::Timestamp;
+use serde_json::{Map, json};
 
-use super::pair::{Decision, FullObject, Pair};
+use super::pair::{Decision, FullObject, Pair, Part, Write};
 use super::plan::{self, Step};
-use super::record::Record;
+use super::record;
 use super::report::{self, Synchronized};
 use super::spec::{Api, Authority};
 use super::sync::{self, Outcome};
-use super::{finalizers, foreign, migration, pause, removal, set_removal};
+use super::{finalizers, foreign, hooks, migration, pause, removal, set_removal};
+use crate::api::machine_openshift_io::authority::MIRRORED;
 
 /// The next action for a pair.
 pub fn next(pair: &Pair, now: Timestamp) -> Decision {
@@ -42,6 +44,9 @@ pub fn next(pair: &Pair, now: Timestamp) -> Decision {
     let is_leading = authority == Authority::Stable(Api::MachineApi);
     if let Some(why) = foreign::in_the_way(pair, machine).filter(|_| is_leading) {
         return beside_foreign(pair, machine, why, now);
+    }
+    if let Some(write) = hooks::next(pair, source) {
+        return write.into();
     }
     if observed.deleting {
         return match pair.is_parent() {
@@ -79,19 +84,13 @@ fn beside_foreign(pair: &Pair, machine: &FullObject, why: String, now: Timestamp
 }
 
 /// The API that is copied from. A Machine that was created in the Machine API with Cluster API as
-/// its authority is copied to Cluster API once.
+/// its authority is copied to Cluster API once. Of a MachineSet, the infrastructure template is
+/// created first, so the copy is complete when it exists.
 fn direction(pair: &Pair, source: Api) -> Api {
-    let Some(machine) = &pair.cluster_api else {
+    if pair.cluster_api.is_none() || record::is_unfinished_copy(pair) {
         return Api::MachineApi;
-    };
-    if pair.is_parent() {
-        // The infrastructure template is created first, so the copy is complete.
-        return source;
     }
-    let is_first_copy = Record::of(machine).from == Api::MachineApi.as_str()
-        && machine.member.is_paused_by_sync()
-        && pair.infrastructure.is_none();
-    if is_first_copy { Api::MachineApi } else { source }
+    source
 }
 
 /// Closes the gate of the API that is not authoritative, and opens the other one. The controllers
@@ -123,11 +122,25 @@ fn copy(pair: &Pair, machine: &FullObject, from: Api, now: Timestamp) -> Result<
         Outcome::Blocked { reason, message } => (Synchronized::blocked(reason, message), false),
     };
     let source = pair.machine(from).filter(|_| agrees);
-    let generation = source.and_then(|source| source.member.generation);
+    // The begin of a migration reports the generation, too.
+    let begins = matches!(
+        plan::next(&migration::observe(pair, machine, agrees)),
+        Step::Begin { .. }
+    );
+    let generation = source.filter(|_| !begins).and_then(|source| source.member.generation);
     match report::synchronization(machine, &condition, generation, now) {
         Some(write) => Ok(write.into()),
-        None => Err(agrees),
+        None => forget(machine).filter(|_| agrees).map(Decision::from).ok_or(agrees),
     }
+}
+
+/// Removes the record of a mirror from an object of the Machine API that is authoritative again.
+fn forget(machine: &FullObject) -> Option<Write> {
+    let is_leading = machine.member.status_authority == Some(Authority::Stable(Api::MachineApi));
+    machine.annotation(MIRRORED).filter(|_| is_leading)?;
+    let patch = Map::from_iter([(String::from("metadata"), json!({"annotations": {MIRRORED: null}}))]);
+    let because = "it is no mirror any more";
+    Some(Write::patch(Part::MachineApi, machine, patch, because))
 }
 
 /// The next action without a Machine in the Machine API. A Machine of a MachineSet that both APIs

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::pair::FullObject;
+use super::pair::{FullObject, Pair};
+use super::spec::Api;
 use crate::api::machine_openshift_io::authority::MIRRORED;
 
 /// The record.
@@ -51,6 +52,16 @@ impl Record {
     pub(super) fn text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
+}
+
+/// Whether the first copy of a Machine that was created in the Machine API for Cluster API has not
+/// ended: the Machine exists in Cluster API, and its infrastructure machine does not. So it has no
+/// instance.
+pub(super) fn is_unfinished_copy(pair: &Pair) -> bool {
+    let is_first = |machine: &FullObject| {
+        machine.member.is_paused_by_sync() && Record::of(machine).from == Api::MachineApi.as_str()
+    };
+    !pair.is_parent() && pair.infrastructure.is_none() && pair.cluster_api.as_ref().is_some_and(is_first)
 }
 
 /// The merge patch of the labels or annotations of a mirror: every wanted entry is set, an entry

@@ -7,11 +7,12 @@
 //! | in Cluster API | yes | the Machine in the Machine API is deleted too |
 //! | in Cluster API | no | the Machine in the Machine API stays, and the mirror is made again |
 //!
-//! Only the owner of the authoritative Machine counts, and a ControlPlaneMachineSet that owns the
-//! Machine of the Machine API, as in the warnings of admission. A mirror
-//! with an owner that is deleted because only the mirror of its MachineSet was deleted does not
+//! The owner of the authoritative Machine counts, and those of
+//! [`PairMember::deciding_owner`](super::spec::PairMember::deciding_owner), as in the warnings of
+//! admission. A mirror with an owner that is deleted because only the mirror of its MachineSet was deleted does not
 //! count as deleted by a user: the other Machine stays, because the deletion of a mirrored parent
-//! never reaches instances.
+//! never reaches instances. A Machine that is deleted before its first copy to Cluster API has ended
+//! is deleted with what was made of it.
 //!
 //! The authoritative controllers delete the instance and remove their finalizer. After that, the
 //! sync controller removes its own finalizer and the finalizers of controllers that are paused.
@@ -25,7 +26,8 @@
 use super::finalizers::{self, Removed};
 use super::pair::{Decision, FullObject, Pair, Part, Write};
 use super::pause;
-use super::spec::{Api, PairMember};
+use super::record;
+use super::spec::Api;
 
 /// What happens to the other Machine of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +41,13 @@ pub enum Fate {
 /// The row of the table for the deletion of the Machine of an API. `authority` is the authoritative
 /// API.
 pub fn fate(pair: &Pair, deleted: Api, authority: Api) -> Fate {
-    let decisive = pair.machine(authority).or_else(|| pair.machine(authority.other()));
-    let owner = PairMember::deciding_owner(
-        decisive.map(|object| &object.member),
-        pair.machine_api.as_ref().map(|object| &object.member),
-    );
+    // Nothing could complete the copy afterwards, and its Machine would never get an instance.
+    if deleted == Api::MachineApi && authority == Api::ClusterApi && record::is_unfinished_copy(pair) {
+        return Fate::Both;
+    }
+    let member = |api: Api| pair.machine(api).map(|object| &object.member);
+    let owner =
+        member(deleted).and_then(|object| object.deciding_owner(member(deleted.other()), deleted, Some(authority)));
     let of_set = owner.is_some_and(|owner| owner.kind == "MachineSet");
     // A MachineSet that was created again under the same name is not the owner.
     let owns = |api: Api, set: &FullObject| pair.machine(api).is_none_or(|machine| is_owned_by(machine, set));

@@ -132,6 +132,18 @@ pub fn authority(machine: &FullObject, authority: Authority, synchronized_api: A
     Write::status(Part::MachineApi, machine, status, because)
 }
 
+/// Begins a migration from an API whose object has this generation, which the mirror agrees with.
+pub fn begun(machine: &FullObject, from: Api, generation: Option<i64>) -> Write {
+    let mut status = json!({"authoritativeAPI": Authority::Migrating.as_str(), "synchronizedAPI": from.as_str()});
+    let known = machine.member.synchronized_generation;
+    if let (Value::Object(fields), Some(generation)) = (&mut status, generation)
+        && known.is_none_or(|known| known < generation)
+    {
+        fields.insert(String::from("synchronizedGeneration"), generation.into());
+    }
+    Write::status(Part::MachineApi, machine, status, "a migration is requested")
+}
+
 /// Ends a migration in one write: the target is authoritative, and nothing is copied from it yet.
 pub fn finished(machine: &FullObject, kind: Kind, to: Api, now: Timestamp) -> Write {
     let condition = Synchronized {

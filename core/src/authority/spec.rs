@@ -281,12 +281,28 @@ impl PairMember {
         self.owners.iter().find(|owner| owner.kind != "Cluster")
     }
 
-    /// The owner that decides what the deletion of a Machine means: the one of the authoritative
-    /// Machine. A ControlPlaneMachineSet exists in the Machine API only, so a Machine of Cluster
-    /// API cannot name it (decision 86).
-    pub fn deciding_owner<'a>(authoritative: Option<&'a Self>, machine_api: Option<&'a Self>) -> Option<&'a Owner> {
-        let in_machine_api = || machine_api?.owner().filter(|owner| owner.kind == CONTROL_PLANE_SET);
-        authoritative.and_then(Self::owner).or_else(in_machine_api)
+    /// The owner that decides what the deletion of this Machine of an API means for the one of the
+    /// other API: the owner of the authoritative Machine. Two others count too:
+    ///
+    /// - A ControlPlaneMachineSet that owns the Machine of the Machine API. It exists in the Machine
+    ///   API only, so a Machine of Cluster API cannot name it (decision 86).
+    /// - A MachineSet that owns the mirror, if the authoritative Machine is deleted. The mirror loses
+    ///   its instance, and the MachineSet would count it as a replica (decision 92).
+    pub fn deciding_owner<'a>(
+        &'a self,
+        other: Option<&'a Self>,
+        api: Api,
+        authoritative: Option<Api>,
+    ) -> Option<&'a Owner> {
+        let is_mirror = authoritative == Some(api.other());
+        let decisive = if is_mirror { other.unwrap_or(self) } else { self };
+        let in_machine_api = if api == Api::MachineApi { Some(self) } else { other };
+        let of_kind = |member: Option<&'a Self>, kind: &str| member?.owner().filter(|owner| owner.kind == kind);
+        let of_mirror = || of_kind(other.filter(|_| authoritative == Some(api)), "MachineSet");
+        decisive
+            .owner()
+            .or_else(|| of_kind(in_machine_api, CONTROL_PLANE_SET))
+            .or_else(of_mirror)
     }
 
     /// Whether the labels mark a control plane machine.

@@ -14,12 +14,12 @@ use serde_json::{Map, Value, json};
 use super::difference::{Difference, merge_patch};
 use super::finalizers::{self, Removed};
 use super::pair::{FullObject, Pair, Part, Write};
-use super::record::{Record, merge_entries};
+use super::record::{self, Record, merge_entries};
 use super::removal::is_owned_by;
-use super::spec::{Api, CONTROL_PLANE_SET, Kind};
+use super::spec::{Api, Authority, CONTROL_PLANE_SET, Kind};
 use super::sync_status;
 use super::templates::{self, Template};
-use super::{FINALIZER, PAUSED_BY_SYNC, pause};
+use super::{FINALIZER, PAUSED_BY_SYNC, pause, words};
 use crate::api::cluster_x_k8s_io::annotation::PAUSED;
 use crate::api::machine_openshift_io::authority::MIRRORED;
 use crate::conversion::{self, Context, Converted, Issue, Lookup, Severity};
@@ -109,12 +109,23 @@ pub fn next(pair: &Pair, from: Api) -> Outcome {
         Api::ClusterApi => &[Part::MachineApi],
     };
     for (part, wanted) in parts.iter().zip(&converted.objects) {
+        // Cluster API is authoritative already: what a user wrote to its Machine stays.
+        if *part == Part::ClusterApi && is_copied_once(pair) {
+            continue;
+        }
         if let Some(outcome) = copy.object(*part, wanted) {
             return outcome;
         }
     }
     let unused = templates::unused(pair).filter(|_| from == Api::MachineApi);
     unused.map_or(Outcome::Current(losses), Outcome::from)
+}
+
+/// Whether only the infrastructure machine is missing to a Machine that was created for Cluster API.
+fn is_copied_once(pair: &Pair) -> bool {
+    let machine = pair.machine_api.as_ref();
+    let authority = machine.map(|machine| machine.member.authority());
+    authority == Some(Authority::Stable(Api::ClusterApi)) && record::is_unfinished_copy(pair)
 }
 
 /// The reason of the condition Synchronized of an object with a field that blocks the conversion.
@@ -137,6 +148,27 @@ pub fn is_current(pair: &Pair, from: Api) -> bool {
         let record = Record::of(mirror);
         record.from == from.as_str() && record.fingerprint == fingerprint
     })
+}
+
+/// Whether the mirror was made with the spec that the conversion of the Machine of the API `from`
+/// has now, or found to agree with it.
+pub(super) fn has_spec_of(pair: &Pair, from: Api) -> bool {
+    let (Some(source), Some(mirror)) = (pair.machine(from), pair.machine(from.other())) else {
+        return false;
+    };
+    let record = Record::of(mirror);
+    let converted = convert(pair, source, from);
+    let spec = converted.objects.first().map(spec_hash);
+    record.from == from.as_str() && Some(record.spec) == spec
+}
+
+/// The hash of the spec of a converted object, without the request for an API.
+fn spec_hash(converted: &Value) -> String {
+    let mut spec = converted.get("spec").cloned().unwrap_or_default();
+    if let Value::Object(fields) = &mut spec {
+        fields.remove("authoritativeAPI");
+    }
+    hex_hash(&spec, DIGITS)
 }
 
 /// The fingerprint of everything convertible on the side of the source, infrastructure included.
@@ -379,7 +411,7 @@ impl Copy<'_> {
         Record {
             from: self.from.as_str().to_owned(),
             fingerprint: self.fingerprint.clone(),
-            spec: hex_hash(converted.get("spec").unwrap_or(&Value::Null), DIGITS),
+            spec: spec_hash(converted),
             labels: keys("labels"),
             annotations: keys("annotations"),
             tried: None,
@@ -389,13 +421,10 @@ impl Copy<'_> {
     /// The write that makes the metadata and the spec of a stored object agree.
     fn update(&self, part: Part, stored: &FullObject, wanted: &Value) -> Option<Outcome> {
         let known = Record::of(stored);
-        let wanted_spec = wanted.get("spec").unwrap_or(&Value::Null);
+        let wanted_spec = self.spec_in_stored_words(part, stored, wanted);
+        let wanted_spec = &wanted_spec;
         let stored_spec = stored.value.get("spec").unwrap_or(&Value::Null);
-        let difference = if self.is_same_machine(part, stored, wanted) {
-            Difference::default()
-        } else {
-            Difference::between(wanted_spec, stored_spec, "spec")
-        };
+        let difference = Difference::between(wanted_spec, stored_spec, "spec");
         let mut record = self.record(&without_mechanism(wanted));
         let is_new_spec = record.spec != known.spec;
         if part == Part::Infrastructure && is_new_spec && !difference.changed.is_empty() {
@@ -435,12 +464,15 @@ impl Copy<'_> {
         ))
     }
 
-    /// Whether a stored Machine of the Machine API describes the wanted machine, in the words of a
-    /// user or of an installer. The conversion writes fields that mean the same as absent ones.
-    fn is_same_machine(&self, part: Part, stored: &FullObject, wanted: &Value) -> bool {
+    /// The spec of a wanted object. Of an object of the Machine API, fields that mean the same stay as
+    /// they are stored.
+    fn spec_in_stored_words(&self, part: Part, stored: &FullObject, wanted: &Value) -> Value {
+        if part != Part::MachineApi {
+            return wanted.get("spec").cloned().unwrap_or_default();
+        }
         let context = context(self.pair, self.from);
-        let spec = |object: &Value| conversion::normalise(object, &context).get("spec").cloned();
-        part == Part::MachineApi && spec(&stored.value) == spec(wanted)
+        let normal = |object: &Value| conversion::normalise(object, &context);
+        words::keep(wanted, &stored.value, &normal(wanted), &normal(&stored.value))
     }
 
     /// The merge patch of the labels, annotations and owner references of a stored object.

@@ -166,8 +166,11 @@ pub(super) fn to_machine_api(object: &Value, context: &Context<'_>) -> Map<Strin
         return converted;
     };
     if let Some(name) = tree::text(status, "nodeRef.name") {
-        let node = json!({"apiVersion": "v1", "kind": "Node", "name": name});
-        converted.insert(String::from("nodeRef"), node);
+        // The Machine API stores more of the reference, such as the uid of the node.
+        let known = context.mirror.and_then(|mirror| tree::get(mirror, "status.nodeRef"));
+        let known = known.filter(|known| tree::text(known, "name") == Some(name)).cloned();
+        let node = || json!({"apiVersion": "v1", "kind": "Node", "name": name});
+        converted.insert(String::from("nodeRef"), known.unwrap_or_else(node));
     }
     copy(status, "lastUpdated", &mut converted, "lastUpdated");
     copy(

@@ -104,17 +104,13 @@ fn machine_outlook(context: &Context<'_>, old: &PairMember, counterpart: &PairMe
     } else {
         format!("{name}: ")
     };
-    // A user can write an owner reference to a mirror at its creation, so only the owner of the
-    // authoritative object counts.
-    let decisive = match context.authority() {
-        PairAuthority::Known(Authority::Stable(api)) if api != here => counterpart,
-        _ => old,
+    // A user can write an owner reference to a mirror at its creation. So the owner of a mirror
+    // never deletes an instance.
+    let authority = match context.authority() {
+        PairAuthority::Known(Authority::Stable(api)) => Some(api),
+        _ => None,
     };
-    let in_machine_api = match here {
-        Api::MachineApi => old,
-        Api::ClusterApi => counterpart,
-    };
-    let owner = PairMember::deciding_owner(Some(decisive), Some(in_machine_api));
+    let owner = old.deciding_owner(Some(counterpart), here, authority);
     let outcome = match (here, owner, authoritative) {
         (_, Some(_), _) => format!("its instance is deleted, and so is {other}"),
         (Api::MachineApi, None, true) => format!("its instance is deleted; {other} stays without an instance"),

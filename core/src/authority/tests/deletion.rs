@@ -147,6 +147,90 @@ fn m3_an_authoritative_machine_is_not_left_paused_when_its_mirror_is_deleted() {
     assert_eq!((world.instance.is_some(), world.created), (true, 1));
 }
 
+/// A Machine that was created for Cluster API, of which only the Machine is copied yet.
+fn half_copied() -> World {
+    let mut world = World::default();
+    world.create(Part::MachineApi, machine(Some(Api::ClusterApi), None));
+    while world.get(Part::ClusterApi).is_none() {
+        let Decision::Write(write) = world.decide() else {
+            panic!("{:#?}", world.log);
+        };
+        assert!(world.write(&write), "{write:?}");
+    }
+    assert_eq!(world.existing(), [Part::MachineApi, Part::ClusterApi]);
+    world
+}
+
+/// Otherwise a Machine without an infrastructure machine stays in Cluster API.
+#[test]
+fn v140_a_machine_that_is_deleted_before_its_copy_has_ended_leaves_nothing() {
+    let mut world = half_copied();
+    world.delete(Part::MachineApi);
+    world.settle();
+    assert_eq!(world.existing(), [], "{:#?}", world.log);
+    assert_eq!((world.instance.is_some(), world.created), (false, 0));
+}
+
+/// Cluster API is authoritative from the first copy on, so admission accepts the edit.
+#[test]
+fn v141_an_edit_of_cluster_api_stays_although_the_first_copy_has_not_ended() {
+    let mut world = half_copied();
+    world.change(Part::ClusterApi, |machine| {
+        machine["metadata"]["labels"]["edit"] = json!("by-a-user");
+        machine["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"] = json!("prod-x7k2p");
+    });
+    world.change(Part::MachineApi, |machine| {
+        machine["metadata"]["labels"]["edit"] = json!("old");
+    });
+    assert_eq!(world.settle(), Decision::Idle, "{:?}", world.synchronized());
+    assert_eq!(world.existing(), ALL, "{:#?}", world.log);
+    assert_eq!(world.synchronized().0, "True", "{:?}", world.synchronized());
+    for part in [Part::ClusterApi, Part::MachineApi] {
+        let label = &world.get(part).unwrap()["metadata"]["labels"]["edit"];
+        assert_eq!(*label, json!("by-a-user"), "{part:?} {:#?}", world.log);
+    }
+}
+
+/// A MachineSet does not replace a replica that it still counts (decision 92).
+#[test]
+fn v143_a_mirror_that_a_machine_set_counts_is_deleted_with_its_machine() {
+    for authority in [Api::MachineApi, Api::ClusterApi] {
+        for deletes_mirror in [false, true] {
+            let mut world = pair(authority, true);
+            let lost = match authority {
+                Api::MachineApi => 0,
+                Api::ClusterApi => 1,
+            };
+            world.sets[lost] = None;
+            world.change(Part::of(authority), |machine| {
+                machine["metadata"]["ownerReferences"] = json!([]);
+            });
+            world.settle();
+            let mirror = Part::of(authority.other());
+            let owner = world.object(mirror).unwrap().member.owner().cloned();
+            assert_eq!(
+                owner.map(|owner| owner.kind).as_deref(),
+                Some("MachineSet"),
+                "{authority:?}"
+            );
+            world.delete(if deletes_mirror { mirror } else { Part::of(authority) });
+            world.settle();
+            let (existing, has_instance) = (world.existing(), world.instance.is_some());
+            match (deletes_mirror, authority) {
+                (false, _) => assert_eq!(
+                    (existing, has_instance),
+                    (vec![], false),
+                    "{authority:?} {:#?}",
+                    world.log
+                ),
+                (true, Api::MachineApi) => assert_eq!((existing.as_slice(), has_instance), (&ALL[..], true)),
+                (true, Api::ClusterApi) => assert_eq!((existing.as_slice(), has_instance), (&ALL[1..], true)),
+            }
+            assert_eq!(world.created, 1);
+        }
+    }
+}
+
 #[test]
 fn a_machine_without_an_owner_that_is_deleted_in_cluster_api_is_made_again() {
     for (authority, keeps_instance) in [(Api::MachineApi, true), (Api::ClusterApi, false)] {

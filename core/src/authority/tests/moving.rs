@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::world::{World, machine};
-use crate::authority::pair::{Decision, Part};
+use crate::authority::pair::{Decision, Part, Verb};
 use crate::authority::spec::Api;
 
 fn settled(authority: Api) -> World {
@@ -159,4 +159,116 @@ fn a_migration_that_does_not_record_its_source_stops_with_a_condition() {
     world.set_status(Part::MachineApi, &json!({"status": {"synchronizedAPI": "MachineAPI"}}));
     assert_eq!(world.settle(), Decision::Idle);
     assert_eq!(world.status()["authoritativeAPI"], "ClusterAPI");
+}
+
+/// A record of Capstan that stays is an annotation that the object did not have before.
+#[test]
+fn v145_a_machine_that_is_authoritative_again_has_no_record_of_a_mirror() {
+    const RECORD: &str = "capstan.dev/mirrored";
+    let record = |world: &World, part| world.get(part).unwrap()["metadata"]["annotations"][RECORD].is_string();
+    let mut world = settled(Api::MachineApi);
+    for (api, in_machine_api) in [
+        (Api::MachineApi, false),
+        (Api::ClusterApi, true),
+        (Api::MachineApi, false),
+        (Api::ClusterApi, true),
+    ] {
+        world.request(api);
+        assert_eq!(world.settle(), Decision::Idle);
+        assert_eq!(
+            record(&world, Part::MachineApi),
+            in_machine_api,
+            "{api:?} {:#?}",
+            world.log
+        );
+        for part in [Part::ClusterApi, Part::Infrastructure] {
+            assert_eq!(
+                record(&world, part),
+                !in_machine_api,
+                "{api:?} {part:?} {:#?}",
+                world.log
+            );
+        }
+    }
+}
+
+#[test]
+fn v146_the_reference_to_the_node_is_the_same_after_a_migration_there_and_back() {
+    let mut world = settled(Api::MachineApi);
+    let node = json!({"kind": "Node", "name": "node-a", "uid": "uid-of-the-node"});
+    world.set_status(Part::MachineApi, &json!({"status": {"nodeRef": node}}));
+    for api in [Api::ClusterApi, Api::MachineApi] {
+        world.request(api);
+        assert_eq!(world.settle(), Decision::Idle);
+        assert_eq!(world.status()["nodeRef"], node, "{api:?}");
+    }
+}
+
+/// A ControlPlaneMachineSet compares a Machine with what it created. It stops a rollout if a field
+/// is missing.
+#[test]
+fn v147_a_mirror_keeps_the_words_of_its_creator_when_another_field_is_copied() {
+    let mut world = World::default();
+    let mut created = machine(Some(Api::ClusterApi), None);
+    created["spec"]["providerSpec"]["value"]["blockDevices"][0]["ebs"]["iops"] = json!(0);
+    let before = created["spec"]["providerSpec"].clone();
+    world.create(Part::MachineApi, created);
+    assert_eq!(world.settle(), Decision::Idle);
+    let spec = &world.get(Part::MachineApi).unwrap()["spec"];
+    // The id of the instance was copied.
+    assert_eq!(spec["providerID"], json!(world.instance));
+    assert_eq!(spec["providerSpec"], before);
+    assert_eq!(world.synchronized().0, "True");
+}
+
+/// The etcd operator writes to the Machine API only. While Cluster API is authoritative, its
+/// controllers wait for the hooks of their own Machine.
+#[test]
+fn v144_the_hook_of_the_etcd_operator_on_a_mirror_is_the_one_of_the_authoritative_machine() {
+    const KEY: &str = "pre-drain.delete.hook.machine.cluster.x-k8s.io/EtcdQuorumOperator";
+    let hooks = json!({"preDrain": [{"name": "EtcdQuorumOperator", "owner": "clusteroperator/etcd"}]});
+    let owner = json!({"apiVersion": "machine.openshift.io/v1", "kind": "ControlPlaneMachineSet",
+        "metadata": {"name": "cluster", "uid": "control-plane-machine-set"}});
+    let mut world = settled(Api::ClusterApi);
+    let owned = machine(None, Some(&owner));
+    world.change(Part::MachineApi, |machine| {
+        machine["metadata"]["ownerReferences"] = owned["metadata"]["ownerReferences"].clone();
+    });
+    assert_eq!(world.status()["authoritativeAPI"], "ClusterAPI", "{:#?}", world.log);
+    let hook = |world: &World| world.get(Part::ClusterApi).unwrap()["metadata"]["annotations"][KEY].clone();
+    world.change(Part::MachineApi, |machine| {
+        machine["spec"]["lifecycleHooks"] = hooks.clone()
+    });
+    assert_eq!(world.settle(), Decision::Idle);
+    assert_eq!(hook(&world), json!("clusteroperator/etcd"), "{:#?}", world.log);
+    assert_eq!(world.get(Part::MachineApi).unwrap()["spec"]["lifecycleHooks"], hooks);
+    // A hook that a user removes from the mirror is copied again.
+    world.change(Part::MachineApi, |machine| {
+        machine["spec"]["lifecycleHooks"] = json!({})
+    });
+    assert_eq!(world.settle(), Decision::Idle);
+    assert_eq!(world.get(Part::MachineApi).unwrap()["spec"]["lifecycleHooks"], hooks);
+    // The etcd operator removes it from a Machine that is being deleted.
+    for part in [Part::ClusterApi, Part::MachineApi] {
+        world.delete(part);
+    }
+    let removes = |world: &World| match world.decide() {
+        Decision::Write(write) => match write.verb {
+            Verb::Patch(patch) => {
+                let annotations = patch
+                    .pointer("/metadata/annotations")
+                    .and_then(|known| known.as_object());
+                annotations.is_some_and(|known| known.get(KEY) == Some(&serde_json::Value::Null))
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    assert!(!removes(&world), "{:?}", world.decide());
+    world.change(Part::MachineApi, |machine| {
+        machine["spec"]["lifecycleHooks"] = json!({})
+    });
+    assert!(removes(&world), "{:?}", world.decide());
+    world.settle();
+    assert_eq!((world.existing(), world.instance.as_deref()), (vec![], None));
 }

@@ -33,13 +33,29 @@ impl World<BothApis> {
         let id = format!("aws:///us-east-1a/i-{name}");
         let cloud = &mut self.environment.cloud;
         cloud.instances.insert(name.to_owned(), id.clone());
-        // A Machine without an owner is made again after its deletion in Cluster API, by the table.
-        let is_made_again = self.environment.lone.contains(name) && self.environment.doomed.contains(name);
-        if !self.environment.cloud.created.insert(name.to_owned()) && !is_made_again {
+        if !self.environment.cloud.created.insert(name.to_owned()) && !self.is_made_again(name) {
             self.violate("B2", format!("the instance of {name} is created again by {role:?}"));
         }
         self.trace(|| format!("   {role:?} creates the instance of {name}"));
         id
+    }
+
+    /// Whether a Machine without an owner may get another instance: once after a user deleted it in
+    /// Cluster API, which was authoritative. By the table, it is made again.
+    fn is_made_again(&mut self, name: &str) -> bool {
+        let is_deleted = self.environment.lone.get(name) == Some(&Api::ClusterApi);
+        let is_deleting = |object: Option<FullObject>| object.is_some_and(|object| object.member.deleting);
+        if is_deleted && !is_deleting(self.machine(name)) && !is_deleting(self.mirror(name)) {
+            self.environment.lone.remove(name);
+            self.environment.doomed.remove(name);
+        }
+        is_deleted
+    }
+
+    /// A request deletes the instance of a Machine, and what was not copied from it.
+    pub(super) fn doom(&mut self, name: &str) {
+        self.environment.edits.remove(name);
+        self.environment.doomed.insert(name.to_owned());
     }
 
     /// A controller deletes an instance.
@@ -127,11 +143,7 @@ impl World<BothApis> {
         for (name, value) in &self.environment.edits {
             let label = |object: &FullObject| object.member.labels.get(EDIT).cloned();
             let (machine, mirror) = (self.machine(name), self.mirror(name));
-            // A paused Machine of Cluster API alone is what is left of a mirror. Its authoritative
-            // Machine may have been deleted before the edit was copied.
-            let is_alone = machine.is_none();
-            let is_left = |object: &FullObject| is_alone && object.member.is_paused();
-            for object in machine.iter().chain(mirror.as_ref().filter(|mirror| !is_left(mirror))) {
+            for object in machine.iter().chain(&mirror) {
                 if label(object).as_ref() != Some(value) {
                     let text = format!(
                         "{name} has the label {EDIT}={:?}, and a user set {value}",
@@ -187,6 +199,21 @@ impl World<BothApis> {
         None
     }
 
+    /// Whether the table leaves a Machine without its instance: a user deleted the authoritative
+    /// Machine, which had no owner. A mirror in Cluster API stays alone and paused. A mirror in the
+    /// Machine API stays with the id of the instance, and its Machine is made again with that id.
+    fn may_lack_its_instance(&self, name: &str) -> bool {
+        let (machine, mirror) = (self.machine(name), self.mirror(name));
+        let has_id = |machine: FullObject| machine.text("/spec/providerID").is_some();
+        match self.environment.lone.get(name) {
+            Some(Api::MachineApi) => {
+                machine.is_none() && mirror.is_some_and(|mirror| mirror.member.is_paused_by_sync())
+            }
+            Some(Api::ClusterApi) => machine.or(mirror).is_some_and(has_id),
+            None => false,
+        }
+    }
+
     fn instances_are_wrong(&self) -> Option<String> {
         let names = self.names();
         for name in &names {
@@ -196,8 +223,7 @@ impl World<BothApis> {
             if !self.environment.doomed.contains(name) {
                 return Some(format!("Machine {name} has no instance"));
             }
-            // Only the deletion of a Machine without an owner leaves the other one, by the table.
-            if !self.environment.lone.contains(name) {
+            if !self.may_lack_its_instance(name) {
                 return Some(format!("Machine {name} is left without its instance"));
             }
         }
@@ -215,7 +241,16 @@ impl World<BothApis> {
         let set = self.get(&key(SET, api, WORKERS))?;
         let wanted = set.value.pointer("/spec/replicas").and_then(Value::as_u64)?;
         let machines = self.of_kind(if api == Api::MachineApi { MACHINE } else { MIRROR });
-        let owned = machines.iter().filter(|machine| is_owned(machine, set.uid())).count();
+        let owned: Vec<&FullObject> = machines.iter().filter(|machine| is_owned(machine, set.uid())).collect();
+        let is_dead = |machine: &&&FullObject| !self.environment.cloud.instances.contains_key(&machine.member.name);
+        if let Some(machine) = owned.iter().find(is_dead) {
+            let name = &machine.member.name;
+            return Some(format!(
+                "the MachineSet of {} counts {name}, which has no instance",
+                api.title()
+            ));
+        }
+        let owned = owned.len();
         (u64::try_from(owned).ok() != Some(wanted))
             .then(|| format!("the MachineSet of {} has {owned} of {wanted} Machines", api.title()))
     }

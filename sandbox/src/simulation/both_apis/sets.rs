@@ -59,7 +59,7 @@ impl World<BothApis> {
         }
         if let Some(machine) = alive.get(wanted).filter(|_| !stale) {
             let name = machine.member.name.clone();
-            self.environment.doomed.insert(name.clone());
+            self.doom(&name);
             let _answer = self.delete(actor(role), &of_machine_api(MACHINE, &name));
             return true;
         }
@@ -92,7 +92,7 @@ impl World<BothApis> {
         }
         if let Some(machine) = alive.get(wanted).filter(|_| !stale) {
             let name = machine.member.name.clone();
-            self.environment.doomed.insert(name.clone());
+            self.doom(&name);
             let _answer = self.delete(actor(role), &of_cluster_api(MIRROR, &name));
             return true;
         }
@@ -173,7 +173,7 @@ impl World<BothApis> {
         let Some(name) = victim.map(|machine| machine.member.name.clone()) else {
             return false;
         };
-        self.environment.doomed.insert(name.clone());
+        self.doom(&name);
         let of = if is_of_cluster_api {
             Role::ClusterApi
         } else {

@@ -113,8 +113,9 @@ pub(crate) struct BothApis {
     pub(super) changed: BTreeSet<(Role, String)>,
     /// The Machines whose instance a request deletes, by name.
     pub(super) doomed: BTreeSet<String>,
-    /// The Machines of which a user deleted one object, and the table keeps the other one, by name.
-    pub(super) lone: BTreeSet<String>,
+    /// The authoritative Machines without an owner that a user deleted, by name, with their API. By
+    /// the table, the other object stays without its instance.
+    pub(super) lone: BTreeMap<String, Api>,
     /// The last value of the label that a user set on an authoritative Machine.
     pub(super) edits: BTreeMap<String, String>,
     /// Machines whose node does not work.
@@ -134,7 +135,7 @@ impl BothApis {
             pending: BTreeSet::new(),
             changed: BTreeSet::new(),
             doomed: BTreeSet::new(),
-            lone: BTreeSet::new(),
+            lone: BTreeMap::new(),
             edits: BTreeMap::new(),
             broken: BTreeSet::new(),
             counter: 0,

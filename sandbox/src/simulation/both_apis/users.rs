@@ -138,20 +138,21 @@ impl World<BothApis> {
             return;
         }
         let source = machine.as_ref().map_or(Some(Api::ClusterApi), source);
-        let decisive = match source {
-            Some(Api::MachineApi) => machine.as_ref(),
-            _ => mirror.as_ref(),
-        };
-        let owned = decisive.is_some_and(|object| object.member.owner().is_some());
-        if !owned {
-            self.environment.lone.insert(name.clone());
+        let owner = object.member.deciding_owner(
+            match api {
+                Api::MachineApi => mirror.as_ref(),
+                Api::ClusterApi => machine.as_ref(),
+            }
+            .map(|other| &other.member),
+            api,
+            source,
+        );
+        let is_alone = machine.is_none() || mirror.is_none();
+        if owner.is_none() && source == Some(api) && !is_alone {
+            self.environment.lone.insert(name.clone(), api);
         }
-        if source == Some(api) {
-            // With the authoritative Machine, what was not copied from it is deleted.
-            self.environment.edits.remove(&name);
-        }
-        if owned || source == Some(api) || source.is_none() {
-            self.environment.doomed.insert(name.clone());
+        if owner.is_some() || source == Some(api) || source.is_none() {
+            self.doom(&name);
         }
         let _answer = self.delete(USER, &key(MACHINE, api, &name));
     }
@@ -170,7 +171,9 @@ impl World<BothApis> {
             let machines = [MACHINE, MIRROR].into_iter().flat_map(|kind| self.of_kind(kind));
             let owned = machines.filter(|machine| sets.iter().flatten().any(|set| is_owned(machine, set.uid())));
             let names: Vec<String> = owned.map(|machine| machine.member.name).collect();
-            self.environment.doomed.extend(names);
+            for name in names {
+                self.doom(&name);
+            }
         }
         let _answer = self.delete(USER, &key(SET, of, WORKERS));
     }
