@@ -34,7 +34,8 @@ pub(crate) struct Cluster {
     pub(crate) client: kube::Client,
     /// What the controllers send to the API server.
     pub(crate) gate: Arc<Gate>,
-    proxy: Proxy,
+    /// The way of the controllers to the API server.
+    pub(crate) proxy: Proxy,
     starts: AtomicUsize,
 }
 
@@ -58,6 +59,10 @@ fn definitions(core: bool) -> Vec<Value> {
     let api = OpenShiftApi::locate().unwrap();
     let of_machine_api = |plural| api.crd("machine/v1beta1", plural, Variant::CustomNoUpgrade).unwrap();
     let mut all: Vec<Value> = ["machines", "machinesets"].into_iter().map(of_machine_api).collect();
+    all.push(
+        api.crd("machine/v1", "controlplanemachinesets", Variant::CustomNoUpgrade)
+            .unwrap(),
+    );
     for plural in ["infrastructures", "clusteroperators"] {
         all.push(api.crd("config/v1", plural, Variant::Default).unwrap());
     }
@@ -81,11 +86,11 @@ fn definitions(core: bool) -> Vec<Value> {
             definition["metadata"]["labels"]["cluster.x-k8s.io/v1beta1"] = json!("v1beta2");
         }
     }
-    assert_eq!(all.len(), 5 + wanted.len());
+    assert_eq!(all.len(), 6 + wanted.len());
     all
 }
 
-fn provider_spec() -> Value {
+pub(crate) fn provider_spec() -> Value {
     serde_json::from_str(include_str!("../../core/src/conversion/tests/aws.json")).unwrap()
 }
 

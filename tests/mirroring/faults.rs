@@ -41,6 +41,11 @@ impl Gate {
         self.state().closed
     }
 
+    /// The number of these writes.
+    pub(crate) fn count(&self) -> usize {
+        self.state().writes.len()
+    }
+
     /// The writes since the last call of `close_after`.
     pub(crate) fn writes(&self) -> Vec<String> {
         self.state().writes.clone()

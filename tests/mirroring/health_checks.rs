@@ -18,7 +18,7 @@ pub(crate) struct Check<'a> {
 
 impl<'a> Check<'a> {
     /// Creates a MachineHealthCheck of the Machine API as a user does.
-    async fn create(cluster: &'a Cluster, name: &'a str, authority: Api) -> Self {
+    pub(crate) async fn create(cluster: &'a Cluster, name: &'a str, authority: Api) -> Self {
         cluster
             .create("openshift-machine-api", &Self::body(name, authority))
             .await;
@@ -44,17 +44,17 @@ impl<'a> Check<'a> {
         format!("{namespace}/machinehealthchecks/{}", self.name)
     }
 
-    async fn get(&self, api: Api) -> Option<FullObject> {
+    pub(crate) async fn get(&self, api: Api) -> Option<FullObject> {
         self.cluster.find(&self.path(api)).await.map(FullObject::from)
     }
 
-    async fn patch(&self, api: Api, patch: &Value) {
+    pub(crate) async fn patch(&self, api: Api, patch: &Value) {
         let path = self.path(api);
         send(&self.cluster.client, "PATCH", &path, Some(patch)).await.unwrap();
     }
 
     /// One step of the controller of Cluster API.
-    async fn controller(&self) {
+    pub(crate) async fn controller(&self) {
         let Some(check) = self.get(Api::ClusterApi).await else {
             return;
         };

@@ -6,10 +6,14 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use capstan_core::authority::pair::Part;
 use capstan_core::authority::spec::Api;
 use capstan_sandbox::control_plane::{Call, Faults, Process, Proxy};
+use serde_json::json;
 
 use crate::cluster::{Cluster, MIRRORING, Machine};
+use crate::health_checks::Check;
+use crate::sets::{self, Set};
 
 /// Kills a process after its first write.
 #[derive(Default)]
@@ -25,10 +29,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Killer {
     fn lives(&self) -> bool {
         locked(&self.victim).is_some()
-    }
-
-    fn kills(&self) -> usize {
-        locked(&self.kills).len()
     }
 }
 
@@ -50,6 +50,28 @@ impl Faults for Killer {
     }
 }
 
+/// A process of the shipped binary with the controllers of mirrored objects. `CAPSTAN_BINARY` is
+/// another build of it, for figures of an optimised one.
+pub(crate) fn process(cluster: &Cluster, proxy: &Proxy, name: &str, lease: &str, health: u16) -> Process {
+    let binary = std::env::var("CAPSTAN_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_capstan").to_owned());
+    let mut command = Command::new(binary);
+    command
+        .args([
+            "serve",
+            "--mirroring-controllers",
+            "--controllers-only",
+            "--lease-duration=3s",
+        ])
+        .arg("--listen=127.0.0.1:0")
+        .arg(format!("--health-addr=127.0.0.1:{health}"))
+        .args(["--dev-certificate=memory", "--dns-name=localhost"])
+        .arg(format!("--mirroring-lease={lease}"))
+        .arg(format!("--identity={name}"))
+        .arg(format!("--kubeconfig={}", proxy.kubeconfig().display()));
+    let log = cluster.plane.folder().join(format!("{name}.log"));
+    Process::spawn(name, command, &log).unwrap()
+}
+
 struct Replica {
     killer: Arc<Killer>,
     proxy: Proxy,
@@ -68,30 +90,17 @@ impl Replica {
     /// Starts a process. Each has a Lease of its own: the test does not wait for the Lease of a
     /// process that was killed, and no safety depends on one.
     fn start(&self, cluster: &Cluster, life: usize) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
-        command
-            .args([
-                "serve",
-                "--mirroring-controllers",
-                "--controllers-only",
-                "--lease-duration=3s",
-            ])
-            .args(["--listen=127.0.0.1:0", "--health-addr=127.0.0.1:0"])
-            .args(["--dev-certificate=memory", "--dns-name=localhost"])
-            .arg(format!("--mirroring-lease=killed-{}-{life}", self.name))
-            .arg(format!("--identity={}", self.name))
-            .arg(format!("--kubeconfig={}", self.proxy.kubeconfig().display()));
-        let log = cluster.plane.folder().join(format!("{}.log", self.name));
-        *locked(&self.killer.victim) = Some(Process::spawn(self.name, command, &log).unwrap());
+        let lease = format!("killed-{}-{life}", self.name);
+        let process = process(cluster, &self.proxy, self.name, &lease, 0);
+        *locked(&self.killer.victim) = Some(process);
     }
 
     /// Lets a process live until its first write, or until nothing is left to write.
-    async fn live(&self, machine: &mut Machine<'_>, api: Api) -> bool {
+    async fn live(&self, objects: &mut Objects<'_>, api: Api) -> bool {
         let mut quiet = 0;
         while self.killer.lives() && quiet < 10 {
-            machine.controllers().await;
-            let done = machine.authority().await == api.as_str() && machine.condition("Synchronized").await == "True";
-            quiet = if done { quiet + 1 } else { 0 };
+            objects.controllers().await;
+            quiet = if objects.agree(api).await { quiet + 1 } else { 0 };
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
         let killed = !self.killer.lives();
@@ -100,31 +109,75 @@ impl Replica {
     }
 }
 
-/// A migration there and back, during which every process is killed after its first write.
-pub(crate) async fn a_migration_ends_although_each_process_is_killed_after_one_write(cluster: &Cluster) {
+/// One object of each kind.
+struct Objects<'a> {
+    machine: Machine<'a>,
+    set: Set<'a>,
+    check: Check<'a>,
+}
+
+impl Objects<'_> {
+    /// Lets the controllers of both APIs act.
+    async fn controllers(&mut self) {
+        self.machine.controllers().await;
+        self.set.controllers().await;
+        self.check.controller().await;
+    }
+
+    /// Whether an API is authoritative for all objects, and the mirrors agree.
+    async fn agree(&self, api: Api) -> bool {
+        let all = [
+            self.machine.object(Part::MachineApi).await,
+            self.set.get(Api::MachineApi).await,
+            self.check.get(Api::MachineApi).await,
+        ];
+        all.iter().all(|object| {
+            object.as_ref().is_some_and(|object| {
+                object.text("/status/authoritativeAPI") == Some(api.as_str())
+                    && object.condition("Synchronized") == Some("True")
+            })
+        })
+    }
+}
+
+/// Migrations of all kinds there and back, during which every process is killed after its first
+/// write.
+pub(crate) async fn the_migrations_end_although_each_process_is_killed_after_one_write(cluster: &Cluster) {
     let running = cluster.controllers().await;
     let mut machine = cluster.machine("killed", Api::MachineApi, None).await;
     machine.synchronized(Api::MachineApi).await;
+    let mut objects = Objects {
+        machine,
+        set: sets::set(cluster, "killed", Api::MachineApi).await,
+        check: Check::create(cluster, "killed", Api::MachineApi).await,
+    };
     running.stop().await;
     let replicas = [Replica::new(cluster, "one").await, Replica::new(cluster, "two").await];
     let mut life = 0;
     for api in [Api::ClusterApi, Api::MachineApi] {
-        machine.request(api).await;
+        objects.machine.request(api).await;
+        objects.set.request(api).await;
+        let request = json!({"spec": {"authoritativeAPI": api.as_str()}});
+        objects.check.patch(Api::MachineApi, &request).await;
         loop {
             life += 1;
-            assert!(life < 120, "the migration does not end");
+            assert!(life < 240, "the migrations do not end");
             let replica = &replicas[life % 2];
             replica.start(cluster, life);
-            if !replica.live(&mut machine, api).await {
+            if !replica.live(&mut objects, api).await {
                 break;
             }
         }
-        assert_eq!(machine.authority().await, api.as_str());
+        assert!(objects.agree(api).await);
+        let machine = &objects.machine;
         assert_eq!((machine.instances, machine.instance.is_some()), (1, true), "{api:?}");
     }
     for replica in &replicas {
         let kills = locked(&replica.killer.kills).clone();
-        assert!(replica.killer.kills() >= 4, "{}: {kills:?}", replica.name);
+        for kind in ["/machines/", "/machinesets/", "/machinehealthchecks/"] {
+            let of_kind = kills.iter().filter(|kill| kill.contains(kind)).count();
+            assert!(of_kind >= 2, "{} {kind}: {kills:?}", replica.name);
+        }
         let touched = |kill: &&String| kill.starts_with("POST") || kill.starts_with("DELETE");
         assert_eq!(
             kills.iter().find(touched),

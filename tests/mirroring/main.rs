@@ -15,9 +15,11 @@
 
 mod cluster;
 mod command;
+mod control_plane;
 mod controllers;
 mod crashes;
 mod faults;
+mod fleet;
 mod health_checks;
 mod killed;
 mod neighbour;
@@ -65,7 +67,13 @@ async fn parents_are_migrated_and_deleted_although_controllers_stop_at_every_wri
     set_crashes::a_migration_ends_after_a_crash_at_every_write(&cluster).await;
     set_crashes::a_migration_is_cancelled_after_each_write(&cluster).await;
     set_crashes::a_creation_and_a_deletion_end_after_a_crash_at_every_write(&cluster).await;
-    killed::a_migration_ends_although_each_process_is_killed_after_one_write(&cluster).await;
+    killed::the_migrations_end_although_each_process_is_killed_after_one_write(&cluster).await;
+    table::create_the_objects_of_each_row(&cluster).await;
+    let running = cluster.controllers().await;
+    table::each_row_of_creation_ends_as_the_document_says(&cluster).await;
+    table::the_deletion_of_an_authoritative_machine_without_an_owner_stays_in_its_api(&cluster).await;
+    table::a_left_over_mirror_of_a_machine_set_can_be_deleted(&cluster).await;
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -32,7 +32,8 @@ pub(crate) struct Cloud {
 }
 
 impl Cloud {
-    fn id(name: &str) -> String {
+    /// The id of the instance of a Machine.
+    pub(crate) fn id(name: &str) -> String {
         let number = name
             .bytes()
             .fold(7_u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(u64::from(byte)));
@@ -64,13 +65,23 @@ pub(crate) struct Players {
 }
 
 impl Players {
-    /// Starts to play.
+    /// Starts to play beside the core of Cluster API.
     pub(crate) fn start(client: &kube::Client) -> Self {
+        Self::begin(client, false)
+    }
+
+    /// Starts to play, also the Machine controller of Cluster API.
+    pub(crate) fn with_core(client: &kube::Client) -> Self {
+        Self::begin(client, true)
+    }
+
+    fn begin(client: &kube::Client, core: bool) -> Self {
         let cloud = Arc::new(Mutex::new(Cloud::default()));
         let stop = CancellationToken::new();
         let play = Play {
             client: client.clone(),
             cloud: Arc::clone(&cloud),
+            plays_core: core,
         };
         let stopped = stop.clone();
         let task = tokio::spawn(async move {
@@ -109,12 +120,36 @@ impl Players {
     }
 }
 
-struct Play {
+#[derive(Clone)]
+pub(crate) struct Play {
     client: kube::Client,
     cloud: Arc<Mutex<Cloud>>,
+    /// Whether a round plays the Machine controller of Cluster API too.
+    plays_core: bool,
 }
 
 impl Play {
+    /// The players, with a cloud that has these instances already.
+    pub(crate) fn with_instances(client: &kube::Client, names: impl IntoIterator<Item = String>) -> Self {
+        let mut cloud = Cloud::default();
+        for name in names {
+            cloud.launch(&name);
+        }
+        Self {
+            client: client.clone(),
+            cloud: Arc::new(Mutex::new(cloud)),
+            plays_core: true,
+        }
+    }
+
+    /// The names of all instances that exist, that were ever created, and what must never happen
+    /// and did.
+    pub(crate) fn record(&self) -> (BTreeSet<String>, BTreeSet<String>, Vec<String>) {
+        let cloud = self.cloud();
+        let instances = cloud.instances.keys().cloned().collect();
+        (instances, cloud.created.clone(), cloud.violations.clone())
+    }
+
     fn cloud(&self) -> MutexGuard<'_, Cloud> {
         self.cloud.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -140,6 +175,11 @@ impl Play {
         for set in self.list(&format!("{MACHINE_API}/machinesets")).await {
             self.set(&set, &machines).await;
         }
+        if self.plays_core {
+            for machine in self.list(&format!("{CLUSTER_API}/machines")).await {
+                self.core(&machine).await;
+            }
+        }
         for machine in self.list(&format!("{AWS}/awsmachines")).await {
             self.provider(&machine).await;
         }
@@ -153,8 +193,12 @@ impl Play {
         let conditions = object.value["status"]["conditions"].as_array();
         let mut conditions = conditions.cloned().unwrap_or_default();
         conditions.retain(|condition| condition["type"] != "Paused");
-        conditions.push(json!({"type": "Paused", "status": status, "reason": "Test",
-            "lastTransitionTime": "2026-01-01T00:00:00Z"}));
+        let mut condition = json!({"type": "Paused", "status": status, "reason": "Test",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        if path.starts_with(CLUSTER_API) {
+            condition["message"] = json!("");
+        }
+        conditions.push(condition);
         let patch = json!({"status": {"conditions": conditions}});
         self.patch(&format!("{path}/status"), object, patch).await
     }
@@ -171,7 +215,7 @@ impl Play {
     }
 
     /// One step of the Machine controller of the Machine API.
-    async fn machine(&self, machine: &FullObject) -> bool {
+    pub(crate) async fn machine(&self, machine: &FullObject) -> bool {
         let name = machine.text("/metadata/name").unwrap_or_default();
         let path = format!("{MACHINE_API}/machines/{name}");
         match machine.text("/status/authoritativeAPI") {
@@ -258,7 +302,7 @@ impl Play {
     }
 
     /// One step of the AWS provider.
-    async fn provider(&self, machine: &FullObject) -> bool {
+    pub(crate) async fn provider(&self, machine: &FullObject) -> bool {
         let name = machine.text("/metadata/name").unwrap_or_default();
         let path = format!("{AWS}/awsmachines/{name}");
         let status = if machine.member.is_paused() { "True" } else { "False" };
@@ -291,6 +335,46 @@ impl Play {
         if machine.value["status"]["ready"] != json!(true) {
             let status = json!({"status": {"ready": true, "instanceState": "running"}});
             return self.patch(&format!("{path}/status"), machine, status).await;
+        }
+        false
+    }
+
+    /// One step of the Machine controller of Cluster API.
+    pub(crate) async fn core(&self, machine: &FullObject) -> bool {
+        let name = machine.text("/metadata/name").unwrap_or_default();
+        let path = format!("{CLUSTER_API}/machines/{name}");
+        // As upstream: the finalizer comes before the pause.
+        if self.finalizer(&path, machine, finalizers::CLUSTER_API, true).await {
+            return true;
+        }
+        let status = if machine.member.is_paused() { "True" } else { "False" };
+        if self.paused(&path, machine, status).await || machine.member.is_paused() {
+            return true;
+        }
+        let of_provider = format!("{AWS}/awsmachines/{name}");
+        let infrastructure = send(&self.client, "GET", &of_provider, None).await.unwrap_or_default();
+        if machine.member.deleting {
+            if infrastructure.is_null() {
+                return self.finalizer(&path, machine, finalizers::CLUSTER_API, false).await;
+            }
+            if infrastructure["metadata"]["deletionTimestamp"].is_null() {
+                send(&self.client, "DELETE", &of_provider, None).await.ok();
+            }
+            return true;
+        }
+        if infrastructure["status"]["ready"] != json!(true) {
+            return false;
+        }
+        let id = &infrastructure["spec"]["providerID"];
+        if machine.value["spec"]["providerID"] != *id {
+            return self.patch(&path, machine, json!({"spec": {"providerID": id}})).await;
+        }
+        if machine.member.provisioned != Some(true) || machine.text("/status/nodeRef/name") != Some(name) {
+            let status = json!({"phase": "Running", "initialization": {"infrastructureProvisioned": true},
+                "nodeRef": {"name": name}});
+            return self
+                .patch(&format!("{path}/status"), machine, json!({"status": status}))
+                .await;
         }
         false
     }

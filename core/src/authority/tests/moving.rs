@@ -237,14 +237,14 @@ fn v144_the_hook_of_the_etcd_operator_on_a_mirror_is_the_one_of_the_authoritativ
     assert_eq!(world.status()["authoritativeAPI"], "ClusterAPI", "{:#?}", world.log);
     let hook = |world: &World| world.get(Part::ClusterApi).unwrap()["metadata"]["annotations"][KEY].clone();
     world.change(Part::MachineApi, |machine| {
-        machine["spec"]["lifecycleHooks"] = hooks.clone()
+        machine["spec"]["lifecycleHooks"] = hooks.clone();
     });
     assert_eq!(world.settle(), Decision::Idle);
     assert_eq!(hook(&world), json!("clusteroperator/etcd"), "{:#?}", world.log);
     assert_eq!(world.get(Part::MachineApi).unwrap()["spec"]["lifecycleHooks"], hooks);
     // A hook that a user removes from the mirror is copied again.
     world.change(Part::MachineApi, |machine| {
-        machine["spec"]["lifecycleHooks"] = json!({})
+        machine["spec"]["lifecycleHooks"] = json!({});
     });
     assert_eq!(world.settle(), Decision::Idle);
     assert_eq!(world.get(Part::MachineApi).unwrap()["spec"]["lifecycleHooks"], hooks);
@@ -266,7 +266,7 @@ fn v144_the_hook_of_the_etcd_operator_on_a_mirror_is_the_one_of_the_authoritativ
     };
     assert!(!removes(&world), "{:?}", world.decide());
     world.change(Part::MachineApi, |machine| {
-        machine["spec"]["lifecycleHooks"] = json!({})
+        machine["spec"]["lifecycleHooks"] = json!({});
     });
     assert!(removes(&world), "{:?}", world.decide());
     world.settle();
