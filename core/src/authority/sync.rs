@@ -470,7 +470,12 @@ impl Copy<'_> {
         if part != Part::MachineApi {
             return wanted.get("spec").cloned().unwrap_or_default();
         }
-        let context = context(self.pair, self.from);
+        // A field that has the value of the cluster must be there: the way back does not add it.
+        let context = Context {
+            infrastructure: Lookup::Unknown,
+            infrastructure_cluster: Lookup::Unknown,
+            ..context(self.pair, self.from)
+        };
         let normal = |object: &Value| conversion::normalise(object, &context);
         words::keep(wanted, &stored.value, &normal(wanted), &normal(&stored.value))
     }

@@ -19,6 +19,9 @@ use super::kind::MirroredKind;
 use super::objects::{self, LEASES, NamedObject, SECRETS, StoredObject, is_check};
 use crate::runtime::{Cluster, StepError, View};
 
+/// How often the objects of a pair are read before the reconcile is given up.
+const ATTEMPTS: usize = 4;
+
 /// The namespaces of both APIs, and the kinds of their objects.
 #[derive(Debug)]
 pub(super) struct Pairs {
@@ -205,8 +208,13 @@ impl Pairs {
     }
 
     /// The view with the two objects of a pair, the Cluster, the Lease of another sync controller,
-    /// and the parts of the pair as live reads show them. All of them are read at once: the names of
-    /// the parts come from the caches. What the live objects name besides is read afterwards.
+    /// and the parts of the pair as live reads show them. The names of the parts come from the
+    /// caches; what the live objects name besides is read afterwards.
+    ///
+    /// The object of the Machine API, which names the authoritative API, is read last, and it must
+    /// be the one that was known before the other reads. So it was the same during all of them.
+    /// Otherwise, a migration by another process in between could make an object of Cluster API
+    /// that this migration paused look like one to unpause.
     pub(super) async fn live<'a, C: Cluster>(
         &'a self,
         cluster: &C,
@@ -215,16 +223,31 @@ impl Pairs {
         name: &str,
         parts: impl Fn(&View) -> Vec<(&'a KindInfo, String)>,
     ) -> Result<View, StepError> {
-        let own = pair.map(|kind| (kind, name.to_owned()));
-        let lease = (&LEASES, String::from(LEASE));
-        let around = Self::cluster_name(view).map(|name| (&kinds::CLUSTER_API_CLUSTERS, name.to_owned()));
-        let known = own.into_iter().chain([lease]).chain(around).chain(parts(view));
-        let known: Vec<(&KindInfo, String)> = known.collect();
+        let [machine_api, cluster_api] = pair.map(|kind| (kind, name.to_owned()));
+        let version = |view: &View| {
+            let found = self.find(view, machine_api.0, name).ok().flatten();
+            found.map(|object| object.metadata.resource_version.clone())
+        };
         let mut live = view.clone();
-        self.read(cluster, &mut live, &known).await?;
-        let others: Vec<(&KindInfo, String)> = parts(&live).into_iter().filter(|part| !known.contains(part)).collect();
-        self.read(cluster, &mut live, &others).await?;
-        Ok(live)
+        for _ in 0..ATTEMPTS {
+            let infrastructure = Self::cluster_name(view).map(|name| (&kinds::CLUSTER_API_CLUSTERS, name.to_owned()));
+            let lease = (&LEASES, String::from(LEASE));
+            let known = [cluster_api.clone(), lease].into_iter().chain(infrastructure);
+            let known: Vec<(&KindInfo, String)> = known.chain(parts(&live)).collect();
+            self.read(cluster, &mut live, &known).await?;
+            let others = parts(&live).into_iter().filter(|part| !known.contains(part));
+            let others: Vec<(&KindInfo, String)> = others.collect();
+            self.read(cluster, &mut live, &others).await?;
+            let before = version(&live);
+            self.read(cluster, &mut live, std::slice::from_ref(&machine_api))
+                .await?;
+            if version(&live) == before {
+                return Ok(live);
+            }
+        }
+        let text = "it changes while its mirror is read; retrying";
+        let title = format!("reading {} {name}", machine_api.0.kind);
+        Err(StepError::new(title, kube::Error::Service(text.into())))
     }
 
     /// Reads objects live, all at once. A kind whose objects are unknown stays unknown.
@@ -330,3 +353,6 @@ pub(super) fn machines_of(api: Api) -> &'static KindInfo {
         Api::ClusterApi => &kinds::CLUSTER_API_MACHINES,
     }
 }
+
+#[cfg(test)]
+mod tests;

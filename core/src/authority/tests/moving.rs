@@ -221,6 +221,26 @@ fn v147_a_mirror_keeps_the_words_of_its_creator_when_another_field_is_copied() {
     assert_eq!(world.synchronized().0, "True");
 }
 
+/// The normal form adds the region of the cluster. The Machine API does not.
+#[test]
+fn v149_a_mirror_without_the_region_of_the_cluster_gets_it_again() {
+    let mut world = settled(Api::ClusterApi);
+    let region = |world: &World| {
+        let machine = world.get(Part::MachineApi).unwrap();
+        machine["spec"]["providerSpec"]["value"]["placement"]["region"].clone()
+    };
+    assert_eq!(region(&world), json!("us-east-1"));
+    world.change(Part::MachineApi, |machine| {
+        let placement = machine.pointer_mut("/spec/providerSpec/value/placement");
+        placement.unwrap().as_object_mut().unwrap().remove("region");
+    });
+    assert_eq!(world.settle(), Decision::Idle);
+    assert_eq!(region(&world), json!("us-east-1"), "{:#?}", world.log);
+    world.request(Api::MachineApi);
+    assert_eq!(world.settle(), Decision::Idle);
+    assert_eq!(world.synchronized().0, "True", "{:?}", world.synchronized());
+}
+
 /// The etcd operator writes to the Machine API only. While Cluster API is authoritative, its
 /// controllers wait for the hooks of their own Machine.
 #[test]
