@@ -1,6 +1,7 @@
 //! Creations and deletions: to the number of replicas, and to replace outdated machines.
 
 use super::{PAUSED_ROLLOUT, Plan, Step, WaitReason};
+use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
 use crate::kcp::action::{Action, machine_ref};
 use crate::kcp::create::create;
 use crate::kcp::desired::Bootstrap;
@@ -106,10 +107,18 @@ fn remove(state: &State, plan: &mut Plan) {
 }
 
 /// The deletion of a machine.
+///
+/// The hook delays the end of the machine until its etcd member is removed. A webhook or a policy of
+/// others may remove the hook. Then the member is removed before the machine is deleted, because a
+/// member that stays votes and does not answer any more.
 pub(super) fn delete(state: &State, machine: &MachineState, because: String) -> Step {
     Step {
         action: Action::Delete {
             failure_domain: machine.failure_domain().to_owned(),
+            member: machine
+                .member
+                .clone()
+                .filter(|_| state.is_etcd_managed() && !machine.has(PRE_TERMINATE_HOOK)),
             move_leader_to: leaders_after(state, machine),
         },
         subject: machine_ref(state.namespace(), machine.name()),

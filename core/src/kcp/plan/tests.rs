@@ -330,6 +330,24 @@ fn leadership_moves_to_the_newest_healthy_machine_before_the_leader_is_deleted()
 }
 
 #[test]
+fn v118_the_member_of_a_machine_without_a_hook_is_removed_before_the_machine_is_deleted() {
+    let mut world = World::new("abcab");
+    world.spec()["replicas"] = json!(3);
+    let deleted = |world: &World| {
+        let plan = planned(world);
+        match &plan.disruptive().unwrap().action {
+            Action::Delete { member, .. } => member.clone(),
+            action => panic!("{action:?}"),
+        }
+    };
+    assert_eq!(deleted(&world), None, "the hook delays the deletion");
+    for machine in &mut world.machines {
+        machine["metadata"]["annotations"] = json!({});
+    }
+    assert_eq!(deleted(&world).as_deref(), Some("n-0"));
+}
+
+#[test]
 fn a_member_without_a_machine_is_removed_and_a_member_without_a_name_is_first() {
     let mut world = World::new("abc");
     let members = |names: &[&str]| -> Value { names.iter().map(|name| json!({"name": name})).collect() };
