@@ -50,12 +50,17 @@ pub struct Args {
 
 struct Page {
     name: String,
+    is_live: bool,
     edits: Edits,
 }
 
 impl Source for Page {
     fn name(&self) -> String {
         self.name.clone()
+    }
+
+    fn is_live(&self) -> bool {
+        self.is_live
     }
 
     fn manifest(&self, kind: &str, name: &str) -> anyhow::Result<String> {
@@ -84,7 +89,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             1 => String::from("1 file or folder, read at the start"),
             several => format!("{several} files or folders, read at the start"),
         };
-        let page = Page { name, edits };
+        let page = Page {
+            name,
+            is_live: false,
+            edits,
+        };
         observe::runtime()?.block_on(async {
             announce(args, &dashboard)?;
             dashboard.serve(Box::new(page), receiver).await
@@ -123,7 +132,11 @@ async fn live(args: &Args, dashboard: Dashboard) -> anyhow::Result<ExitCode> {
             }
         }
     };
-    let page = Page { name, edits };
+    let page = Page {
+        name,
+        is_live: true,
+        edits,
+    };
     tokio::select! {
         served = dashboard.serve(Box::new(page), receiver) => served?,
         () = follow => {}

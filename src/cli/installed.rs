@@ -82,6 +82,14 @@ pub(super) async fn get(client: &Client, object: &Value) -> anyhow::Result<Optio
     }
 }
 
+/// Whether an object of the cluster only has the name of an object of Capstan: it lacks the label
+/// that every installation sets.
+pub(super) fn is_foreign(own: &Value, stored: &Value) -> bool {
+    const NAME: &str = "/metadata/labels/app.kubernetes.io~1name";
+    let name = text(own, NAME);
+    !name.is_empty() && text(stored, NAME) != name
+}
+
 /// The error of the API server as one sentence.
 pub(super) fn reason(error: &kube::Error) -> String {
     match error {

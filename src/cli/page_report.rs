@@ -94,7 +94,8 @@ impl Page {
     }
 
     /// The page, or why no control plane can be shown.
-    fn finish(self) -> anyhow::Result<Content> {
+    fn finish(mut self) -> anyhow::Result<Content> {
+        self.content.name_owners();
         match self.failure {
             Some(error) if self.content.reports.is_empty() => Err(error),
             _ => Ok(self.content),
@@ -193,6 +194,7 @@ fn machine_pools(documents: &[Document], now: Timestamp) -> Vec<anyhow::Result<R
             let unknown = "The Nodes of this cluster are not known here, so no machine counts as ready and no version \
                            is compared.";
             report.notes.push(unknown.to_owned());
+            report.without_nodes();
         }
         Ok(report)
     };

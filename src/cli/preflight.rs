@@ -287,6 +287,16 @@ async fn objects(args: &Args, client: &Client, report: &mut Report) -> anyhow::R
     let mut accepted = 0;
     for object in &objects {
         let (api, name) = (installed::api(client, object), text(object, "/metadata/name"));
+        let stored = installed::get(client, object).await.ok().flatten();
+        if stored.is_some_and(|stored| installed::is_foreign(object, &stored)) {
+            report.fail(
+                SECTION,
+                format!("no other program has an object with the name of {}", title(object)),
+                "it exists, without the label app.kubernetes.io/name=capstan",
+                "Rename or delete that object. If it is Capstan's, add the label.",
+            );
+            continue;
+        }
         match api.patch(name, &parameters, &Patch::Apply(object)).await {
             Ok(_) => accepted += 1,
             Err(error) => {

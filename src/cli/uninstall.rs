@@ -80,7 +80,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(async {
         let connection = args.flags.cluster.connect(args.flags.timeout).await?;
-        let found = existing(args, &connection.client).await?;
+        let Existing { found, foreign } = existing(args, &connection.client).await?;
         let contents = contents(&connection.client, &found).await?;
         if !args.yes && !args.dry_run && !found.is_empty() {
             let line = |object: &Value| match contents.get(&title(object)) {
@@ -107,6 +107,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let mut report = Report::default();
         if found.is_empty() {
             report.ok(DELETED, "nothing of Capstan is installed", "");
+        }
+        for object in &foreign {
+            report.warn(
+                KEPT,
+                object,
+                "it lacks the label app.kubernetes.io/name=capstan, so it belongs to another program",
+                "If it is Capstan's, delete it yourself.",
+            );
         }
         let converted = converted(args, &connection.client).await?;
         for crd in &converted {
@@ -197,9 +205,15 @@ fn choices(args: &Args, certificates: Certificates) -> Choices {
     }
 }
 
-/// The objects of all ways to install Capstan that exist in the cluster, in the order in which they
-/// are deleted.
-async fn existing(args: &Args, client: &Client) -> anyhow::Result<Vec<Value>> {
+/// What exists in a cluster.
+struct Existing {
+    /// The objects of all ways to install Capstan, in the order in which they are deleted.
+    found: Vec<Value>,
+    /// The titles of objects that only have the name of an object of Capstan.
+    foreign: Vec<String>,
+}
+
+async fn existing(args: &Args, client: &Client) -> anyhow::Result<Existing> {
     let mut objects = Vec::new();
     for certificates in [Certificates::SelfManaged, Certificates::CertManager] {
         let choices = choices(args, certificates);
@@ -235,13 +249,17 @@ async fn existing(args: &Args, client: &Client) -> anyhow::Result<Vec<Value>> {
             .filter(|object| text(object, "/metadata/name") == REGISTRATION),
     );
     objects.sort_by_key(step);
-    let mut found = Vec::new();
+    let (mut found, mut foreign) = (Vec::new(), Vec::new());
     for object in objects {
         let Some(stored) = installed::get(client, &object).await? else {
             continue;
         };
         let is_certificate = text(&object, "/kind") == "Secret" && text(&object, "/metadata/name") == TLS_SECRET;
         if is_certificate && !is_issued(&stored) {
+            continue;
+        }
+        if installed::is_foreign(&object, &stored) {
+            foreign.push(title(&object));
             continue;
         }
         if let Some(other) = namespaces(&stored).find(|other| *other != args.namespace) {
@@ -254,7 +272,7 @@ async fn existing(args: &Args, client: &Client) -> anyhow::Result<Vec<Value>> {
         }
         found.push(object);
     }
-    Ok(found)
+    Ok(Existing { found, foreign })
 }
 
 /// The objects of each CRD that is to be deleted, in words, by the title of the CRD. A CRD without

@@ -10,7 +10,7 @@ use maud::{Markup, html};
 
 use super::machines;
 use super::report::{Change, Mood, Report};
-use super::summary::Summary;
+use super::summary::{Summary, lower};
 use super::tables::{self, value};
 use super::timeline::timeline;
 
@@ -39,8 +39,8 @@ pub(super) fn control_plane(report: &Report, anchor: &str, is_forecast: bool) ->
             (timeline(report, anchor))
             (tables::changes(report))
             @if let Some(etcd) = &report.etcd { (tables::etcd_members(etcd)) }
-            (tables::conditions("etcd, as its operator reports", &report.etcd_operator))
-            (tables::conditions("Conditions of the object", &report.conditions))
+            (tables::conditions("etcd, as its operator reports", &report.etcd_operator, None))
+            (tables::conditions("Conditions of the object", &report.conditions, report.generation))
             @match report.kind.as_str() {
                 "ControlPlaneMachineSet" => {},
                 _ => p class="footnote" { "Capstan carries out this plan only if its controller for this kind is installed." },
@@ -72,6 +72,11 @@ pub(super) fn mark(mood: Mood) -> Markup {
     }
 }
 
+/// The mark of something to know, which is no problem.
+pub(super) fn note_mark(sign: &str, spoken: &str) -> Markup {
+    html! { span class="mark paused" aria-hidden="true" { (sign) } span class="spoken" { (spoken) } }
+}
+
 /// What happens, why, and what the user must do.
 fn state(report: &Report, summary: &Summary, is_forecast: bool) -> Markup {
     let (updated, total) = report.up_to_date();
@@ -79,20 +84,21 @@ fn state(report: &Report, summary: &Summary, is_forecast: bool) -> Markup {
         div class={ "state " (class_of(summary.mood)) } {
             p class="headline" {
                 (mark(summary.mood))
-                span { @if is_forecast { "After the edit. " } bdi { (summary.title) } }
+                span { @if is_forecast { "If you send this edit: " bdi { (lower(&summary.title)) } } @else { bdi { (summary.title) } } }
             }
-            (machines::bar(report, &format!("{updated} of {total} up to date")))
+            @if !is_forecast { (machines::bar(report, &format!("{updated} of {total} up to date"))) }
             dl {
                 @if !summary.now.is_empty() {
-                    div { dt { "Now" } dd class="now" { bdi { (summary.now) } } }
+                    div { dt { @if is_forecast { "First" } @else { "Now" } } dd class="now" { bdi { (summary.now) } } }
                 }
                 @if !report.changes.is_empty() {
                     // The change is not the reason of a problem.
-                    div { dt { @if summary.mood == Mood::Alarm { "Change" } @else { "Why" } } dd { (why(&report.changes)) } }
+                    div { dt { @if matches!(summary.mood, Mood::Alarm | Mood::Paused) { "Change" } @else { "Why" } } dd { (count(report)) (why(&report.changes)) } }
                 }
                 div {
                     dt { "You" }
                     dd class="you" {
+                        @if is_forecast { p { "Nothing was sent. Send the edit yourself, for example with kubectl apply." } }
                         @match summary.you.as_slice() {
                             [one] => bdi { (one) },
                             several => ul { @for action in several { li { bdi { (action) } } } },
@@ -120,6 +126,14 @@ fn facts(report: &Report) -> Markup {
     html! { @for fact in facts.iter().filter(|fact| !fact.is_empty()) { span class="chip" { (fact) } " " } }
 }
 
+/// How many machines exist, if this is another number than wanted and no replacement explains it.
+fn count(report: &Report) -> Markup {
+    let total = report.progress.map_or(0, |progress| progress.total);
+    let machines = report.placement.iter().flat_map(|place| &place.machines);
+    let standing = machines.filter(|machine| !machine.deleting).count();
+    html! { @if standing < total { (standing) " of " (total) " machines exist. " } }
+}
+
 /// The fields that differ, in one line.
 fn why(changes: &[Change]) -> Markup {
     let mut fields: BTreeMap<&str, Vec<&Change>> = BTreeMap::new();
@@ -128,7 +142,7 @@ fn why(changes: &[Change]) -> Markup {
     }
     let more = fields.len().saturating_sub(NAMED);
     html! {
-        "The template has another value: "
+        "The machines differ from the template: "
         @for (position, (field, changes)) in fields.iter().take(NAMED).enumerate() {
             @if position > 0 { ", " }
             strong { bdi { (field) } }

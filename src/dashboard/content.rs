@@ -1,6 +1,7 @@
 //! What the whole page shows: the control planes, the objects of both APIs, and the events.
 
 use super::report::{Mood, Report};
+use super::summary::lower;
 
 /// Everything that the page shows at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,39 +20,70 @@ pub struct Content {
     pub empty: Option<String>,
 }
 
+/// A sentence at the top of the page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    /// Whether a user must act.
+    pub(super) mood: Mood,
+    /// The sentence.
+    pub(super) text: String,
+}
+
+/// The kinds that manage the control plane of the cluster itself.
+const OWN: [&str; 2] = ["ControlPlaneMachineSet", "ControlPlane"];
+
+/// Whether the report is about the object that manages the control plane of the cluster itself.
+pub(super) fn is_own(report: &Report) -> bool {
+    OWN.contains(&report.kind.as_str()) && report.managed_by.is_none()
+}
+
 impl Content {
-    /// Whether a user must act on anything of the page, in one sentence. `None` if the card of the
-    /// only object says it.
-    pub(super) fn summary(&self) -> Option<(Mood, String)> {
-        let control_planes = self.reports.iter().map(|report| report.summary().mood);
-        let pairs = self.mirrored.iter().map(|pair| pair.mood);
-        let moods: Vec<Mood> = control_planes.chain(pairs).collect();
-        let all = moods.len();
-        if all < 2 {
-            return None;
+    /// The state of the control plane of the cluster, and of all other objects, in one sentence
+    /// each. Nothing if the card of the only object says it.
+    pub(super) fn summary(&self) -> Vec<Line> {
+        if self.reports.len() + self.mirrored.len() < 2 {
+            return Vec::new();
         }
-        let count = |wanted: Mood| moods.iter().filter(|mood| **mood == wanted).count();
-        let (alarms, paused, busy) = (count(Mood::Alarm), count(Mood::Paused), count(Mood::Busy));
-        Some(if alarms > 0 {
-            let problems = format!("You must act: {} a problem.", objects(alarms, "has", "have"));
-            let waiting = format!(" {} until you act.", objects(paused, "waits", "wait"));
-            (Mood::Alarm, if paused > 0 { problems + &waiting } else { problems })
-        } else if paused > 0 {
-            (
-                Mood::Paused,
-                format!("Nothing is wrong. {} until you act.", objects(paused, "waits", "wait")),
-            )
-        } else if busy > 0 {
-            (
-                Mood::Busy,
-                format!("No action is needed. {} in progress.", objects(busy, "is", "are")),
-            )
-        } else {
-            (
-                Mood::Calm,
-                format!("No action is needed. All {all} objects are up to date."),
-            )
-        })
+        let own = self.reports.iter().position(is_own);
+        let others = self
+            .reports
+            .iter()
+            .enumerate()
+            .filter(|(position, _)| Some(*position) != own);
+        let control_planes = others.map(|(_, report)| (report.summary().mood, report.subject()));
+        let pairs = self
+            .mirrored
+            .iter()
+            .map(|pair| (pair.mood, format!("{} {}", pair.kind, pair.name)));
+        let others: Vec<(Mood, String)> = control_planes.chain(pairs).collect();
+        let first = own.and_then(|own| self.reports.get(own)).map(|report| {
+            let summary = report.summary();
+            let text = format!("{}: {}", report.subject(), lower(&summary.title));
+            Line {
+                mood: summary.mood,
+                text,
+            }
+        });
+        let adjective = if first.is_some() { "other " } else { "" };
+        first
+            .into_iter()
+            .chain((!others.is_empty()).then(|| counted(&others, adjective)))
+            .collect()
+    }
+
+    /// Of a ControlPlaneMachineSet and a ControlPlane, one manages the machines. The other one
+    /// names it, and shows no plan of its own.
+    pub(crate) fn name_owners(&mut self) {
+        let position = |kind: &str| self.reports.iter().position(|report| report.kind == kind);
+        let (Some(set), Some(scaled)) = (position("ControlPlaneMachineSet"), position("ControlPlane")) else {
+            return;
+        };
+        let is_active = self.reports.get(set).is_some_and(|set| set.active == Some(true));
+        let (owner, other) = if is_active { (set, scaled) } else { (scaled, set) };
+        let owner = self.reports.get(owner).map(Report::subject);
+        if let (Some(owner), Some(other)) = (owner, self.reports.get_mut(other)) {
+            other.leave_machines_to(owner);
+        }
     }
 
     /// A page about one control plane.
@@ -63,12 +95,56 @@ impl Content {
     }
 }
 
-/// So many objects, with the verb for one and for several.
-fn objects(count: usize, one: &str, several: &str) -> String {
-    match count {
-        1 => format!("1 object {one}"),
-        _ => format!("{count} objects {several}"),
-    }
+/// The most objects that a sentence names.
+const NAMED: usize = 3;
+
+/// Which objects need a user, wait, or change.
+fn counted(objects: &[(Mood, String)], adjective: &str) -> Line {
+    let of = |wanted: Mood| -> Vec<&str> {
+        let those = objects.iter().filter(|(mood, _)| *mood == wanted);
+        those.map(|(_, name)| name.as_str()).collect()
+    };
+    // So many objects, with the verb for one and for several, and their names.
+    let sentence = |names: &[&str], one: &str, several: &str| {
+        let more = if names.len() > NAMED { ", …" } else { "" };
+        let names_shown = names.iter().take(NAMED).copied().collect::<Vec<&str>>().join(", ");
+        match names.len() {
+            1 => format!("1 {adjective}object {one}: {names_shown}."),
+            count => format!("{count} {adjective}objects {several}: {names_shown}{more}."),
+        }
+    };
+    let (alarms, paused, busy) = (of(Mood::Alarm), of(Mood::Paused), of(Mood::Busy));
+    let waiting = || sentence(&paused, "waits until you act", "wait until you act");
+    let (mood, text) = if !alarms.is_empty() {
+        let problems = sentence(&alarms, "has a problem", "have a problem");
+        let text = if paused.is_empty() {
+            problems
+        } else {
+            format!("{problems} {}", waiting())
+        };
+        (Mood::Alarm, text)
+    } else if !paused.is_empty() {
+        (Mood::Paused, format!("Nothing else is wrong. {}", waiting()))
+    } else if !busy.is_empty() {
+        let count = busy.len();
+        let verb = if count == 1 { "object is" } else { "objects are" };
+        (
+            Mood::Busy,
+            format!("No action is needed. {count} {adjective}{verb} in progress."),
+        )
+    } else {
+        let count = objects.len();
+        let verb = if count == 1 {
+            "object is as it"
+        } else {
+            "objects are as they"
+        };
+        (
+            Mood::Calm,
+            format!("No action is needed. {count} {adjective}{verb} must be."),
+        )
+    };
+    Line { mood, text }
 }
 
 /// One of the two APIs.
@@ -175,24 +251,32 @@ mod tests {
 
     use super::*;
 
-    fn summary(fields: &[Value]) -> Option<(Mood, String)> {
-        let reports = fields.iter().map(|fields| Report::of(fields.clone(), None).unwrap());
-        let content = Content {
+    fn content(fields: &[&Value]) -> Content {
+        let reports = fields.iter().map(|fields| Report::of((*fields).clone(), None).unwrap());
+        Content {
             reports: reports.collect(),
             ..Content::default()
-        };
-        content.summary()
+        }
     }
 
     #[test]
     fn the_page_says_first_whether_a_user_must_act() {
-        let calm = json!({"set": "a"});
-        let busy = json!({"set": "b", "waits": [{"for": "MachineReady", "message": "x"}]});
-        let paused = json!({"set": "c", "waits": [{"for": "Pause", "message": "x"}]});
-        let alarm = json!({"set": "d", "degraded": [{"reason": "X", "message": "x"}]});
-        assert_eq!(summary(std::slice::from_ref(&calm)), None);
+        let of = |fields: Value| {
+            let mut plan = json!({"set": "a", "kind": "KubeadmControlPlane"});
+            json_patch::merge(&mut plan, &fields);
+            plan
+        };
+        let calm = of(json!({}));
+        let busy = of(json!({"waits": [{"for": "MachineReady", "message": "x"}]}));
+        let paused = of(json!({"waits": [{"for": "Pause", "message": "x"}]}));
+        let alarm = of(json!({"degraded": [{"reason": "X", "message": "x"}]}));
+        assert_eq!(content(&[&calm]).summary(), []);
         for (all, mood, text) in [
-            (vec![&calm, &calm], Mood::Calm, "No action is needed. All 2"),
+            (
+                vec![&calm, &calm],
+                Mood::Calm,
+                "No action is needed. 2 objects are as they must be.",
+            ),
             (
                 vec![&calm, &busy],
                 Mood::Busy,
@@ -201,22 +285,59 @@ mod tests {
             (
                 vec![&calm, &busy, &paused],
                 Mood::Paused,
-                "Nothing is wrong. 1 object waits until you act.",
+                "Nothing else is wrong. 1 object waits until you act: KubeadmControlPlane a.",
             ),
             (
                 vec![&alarm, &alarm],
                 Mood::Alarm,
-                "You must act: 2 objects have a problem.",
+                "2 objects have a problem: KubeadmControlPlane a, KubeadmControlPlane a.",
             ),
             (
                 vec![&calm, &busy, &paused, &alarm],
                 Mood::Alarm,
-                "You must act: 1 object has a problem. 1 object waits until you act.",
+                "1 object has a problem: KubeadmControlPlane a. 1 object waits until you act: KubeadmControlPlane a.",
             ),
         ] {
-            let all: Vec<Value> = all.into_iter().cloned().collect();
-            let (shown, sentence) = summary(&all).unwrap();
-            assert!(shown == mood && sentence.starts_with(text), "{sentence}");
+            let text = text.to_owned();
+            assert_eq!(content(&all).summary(), [Line { mood, text }]);
         }
+    }
+
+    #[test]
+    fn the_control_plane_of_the_cluster_comes_before_all_other_objects() {
+        let set = json!({"set": "cluster", "active": true, "waits": [{"for": "MachineReady", "message": "x"}]});
+        let pool = json!({"set": "pool", "kind": "MachinePool", "degraded": [{"reason": "X", "message": "x"}]});
+        let lines = content(&[&pool, &set]).summary();
+        let lines: Vec<(Mood, &str)> = lines.iter().map(|line| (line.mood, line.text.as_str())).collect();
+        assert_eq!(
+            lines,
+            [
+                (
+                    Mood::Busy,
+                    "ControlPlaneMachineSet cluster: in progress: 0 of 0 up to date"
+                ),
+                (Mood::Alarm, "1 other object has a problem: MachinePool pool."),
+            ]
+        );
+    }
+
+    #[test]
+    fn only_the_object_that_manages_the_machines_has_a_plan() {
+        let machines = json!([{"machines": [{"name": "m", "ready": true, "current": true}]}]);
+        let set = |active: bool| json!({"set": "cluster", "active": active, "placement": machines});
+        let scaled = json!({"set": "cluster", "kind": "ControlPlane", "placement": machines});
+        for (active, owner) in [(true, "ControlPlaneMachineSet"), (false, "ControlPlane")] {
+            let mut page = content(&[&set(active), &scaled]);
+            page.name_owners();
+            for report in &page.reports {
+                assert_eq!(report.placement.is_empty(), report.kind != owner);
+                let other = (report.kind != owner).then(|| format!("{owner} cluster"));
+                assert_eq!(report.managed_by, other);
+            }
+        }
+        let mut page = content(&[&set(false), &scaled]);
+        page.name_owners();
+        let title = page.reports[0].summary().title;
+        assert_eq!(title, "Inactive: ControlPlane cluster manages the machines");
     }
 }

@@ -2,7 +2,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::card::{control_plane, mark};
+use super::card::{control_plane, mark, note_mark};
 use super::content::Content;
 use super::direction::neutral;
 use super::overview;
@@ -22,7 +22,7 @@ pub(super) fn content(state: &Result<Content, String>) -> Markup {
                 div class=(if state.outdated.is_some() { "known outdated-state" } else { "known" }) {
                     @if let Some(reason) = &state.empty {
                         div class="state paused" {
-                            p class="headline" { (mark(Mood::Paused)) span { "Nothing to show yet" } }
+                            p class="headline" { (note_mark("i", "Note: ")) span { "No control plane found" } }
                             p { bdi { (reason) } }
                         }
                     }
@@ -42,8 +42,9 @@ pub(super) fn content(state: &Result<Content, String>) -> Markup {
     })
 }
 
-/// The live page. Its links are relative to the address with the token.
-pub(super) fn page(state: &Result<Content, String>, source: &str) -> Markup {
+/// The page of a server. Its links are relative to the address with the token. It follows a cluster
+/// if `is_live`; files are read once.
+pub(super) fn page(state: &Result<Content, String>, source: &str, is_live: bool) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -55,7 +56,9 @@ pub(super) fn page(state: &Result<Content, String>, source: &str) -> Markup {
             body {
                 header class="banner" {
                     (title(source))
-                    p id="connection" class="waiting" role="status" { "connecting" }
+                    p id="connection" class="waiting" role="status" data-live=[is_live.then_some("")] {
+                        @if is_live { "connecting" } @else { "shows files, and does not follow them" }
+                    }
                     nav aria-label="Page" {
                         a href="#edit-title" { "Try an edit" }
                         a href="report.html" download="capstan.html" { "Save as HTML" }
@@ -115,12 +118,13 @@ fn edit_form() -> Markup {
                 "Paste a manifest, or press Edit on a control plane to start with its manifest. The page shows what "
                 "admission would answer, and the rollout that would follow. Nothing is sent to the cluster."
             }
+            div id="verdict" role="status" aria-label="Answer to the edit" tabindex="-1" {}
             form id="edit" {
                 label for="manifest" { "Manifest, YAML or JSON" }
                 textarea id="manifest" rows="14" spellcheck="false" aria-describedby="edit-help" {}
                 button type="submit" class="primary" { "Check this edit" }
             }
-            div id="verdict" role="status" {}
+            div id="forecast" {}
         }
     }
 }

@@ -23,6 +23,10 @@ pub(super) enum Look {
     Leaving,
     /// It is new, and not ready yet.
     Starting,
+    /// Its readiness is not known.
+    Unknown,
+    /// It does not exist yet.
+    Missing,
     /// It is ready, and differs from the template.
     Outdated,
     /// It is ready and up to date.
@@ -35,6 +39,7 @@ impl Look {
         let is_new = machine.is_some_and(|machine| machine.node.is_empty());
         match placed {
             Placed { deleting: true, .. } => Self::Leaving,
+            Placed { unknown: true, .. } => Self::Unknown,
             Placed { ready: false, .. } if is_new => Self::Starting,
             Placed { ready: false, .. } => Self::Unready,
             Placed { current: false, .. } => Self::Outdated,
@@ -48,6 +53,8 @@ impl Look {
             Self::Unready => "unready",
             Self::Leaving => "leaving",
             Self::Starting => "starting",
+            Self::Unknown => "unknown",
+            Self::Missing => "missing",
             Self::Outdated => "outdated",
             Self::Fine => "fine",
         }
@@ -61,6 +68,7 @@ pub(super) fn state(placed: &Placed, machine: Option<&Machine>) -> String {
         (Look::Leaving, true) => "being deleted, ready",
         (Look::Leaving, false) => "being deleted, not ready",
         (Look::Starting, _) => "starting",
+        (Look::Unknown, _) => "readiness not known",
         (_, true) => "ready",
         (_, false) => "not ready",
     };
@@ -96,7 +104,7 @@ pub(super) fn parts(report: &Report) -> Vec<Look> {
         let of_index = |place: &Place| {
             let states: Vec<Look> = place.machines.iter().map(look).collect();
             match states.as_slice() {
-                [] => Look::Starting,
+                [] => Look::Missing,
                 [one] => *one,
                 several if several.contains(&Look::Unready) => Look::Unready,
                 // A replacement is under way.
@@ -116,9 +124,14 @@ pub(super) fn parts(report: &Report) -> Vec<Look> {
     parts.sort_by_key(|look| match look {
         Look::Fine => 0,
         Look::Starting | Look::Leaving => 1,
-        Look::Unready => 2,
+        Look::Unready | Look::Unknown => 2,
         Look::Outdated => 3,
+        Look::Missing => 4,
     });
+    // As many parts as the label counts: machines that are missing, and no surplus.
+    if !has_indexes && !parts.is_empty() {
+        parts.resize(report.up_to_date().1, Look::Missing);
+    }
     parts
 }
 

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::card::{class_of, mark};
-use super::content::{Content, Mirrored, Role, SeenEvent, Side};
+use super::content::{Content, Mirrored, Role, SeenEvent, Side, is_own};
 use super::report::{Mood, Report};
 use super::summary::Summary;
 use super::words::sentence;
@@ -24,6 +24,10 @@ pub(super) fn before(state: &Content) -> Markup {
             div class="state alarm" id="outdated" {
                 p class="headline" { (mark(Mood::Alarm)) span { "This is an old state" } }
                 p { bdi { (reason) } }
+                p {
+                    "Check that the API server runs, and that this machine reaches it. Do not act on the state below: "
+                    "it may have changed."
+                }
             }
         }
         @if !state.notes.is_empty() {
@@ -31,9 +35,12 @@ pub(super) fn before(state: &Content) -> Markup {
                 @for note in &state.notes { li { bdi { (note) } } }
             }
         }
-        @if let Some((mood, summary)) = state.summary() {
+        @let lines = state.summary();
+        @if let Some(mood) = lines.iter().map(|line| line.mood).min_by_key(|mood| urgency(*mood)) {
             section class={ "overview state " (class_of(mood)) } aria-label="All objects" {
-                p class="headline summary" { (mark(mood)) span { (summary) } }
+                @for line in &lines {
+                    p class="headline summary" { (mark(line.mood)) span { bdi { (shortened(&line.text)) } } }
+                }
                 @if !state.reports.is_empty() { (objects(state)) }
             }
         }
@@ -49,41 +56,47 @@ pub(super) fn after(state: &Content) -> Markup {
 }
 
 /// One line for each control plane, one for each pair of both APIs with a problem, and one for the
-/// other pairs. What needs a user comes first.
+/// other pairs. After the control plane of the cluster itself, what needs a user comes first.
 fn objects(state: &Content) -> Markup {
     let (problems, others): (Vec<&Mirrored>, Vec<&Mirrored>) =
         state.mirrored.iter().partition(|pair| pair.mood == Mood::Alarm);
     let objects = by_urgency(&state.reports);
+    let (own, rest) = objects.split_at(objects.partition_point(|(_, report, _)| is_own(report)));
     html! {
         div class="wide" tabindex="0" role="group" aria-label="All objects" {
             table class="glance" {
                 thead { tr { th scope="col" { "Object" } th scope="col" { "State" } th scope="col" { "Now" } } }
                 tbody {
+                    @for (position, report, summary) in own { (control_plane(*position, report, summary)) }
                     @for pair in &problems { (problem(pair)) }
-                    @for (position, report, summary) in &objects {
-                        tr {
-                            th scope="row" {
-                                (mark(summary.mood))
-                                a href={ "#" (anchor(*position)) } { span class="kind" { (report.kind) } " " bdi { (report.title()) } }
-                            }
-                            td data-label="State" { bdi class="clamp" { (shortened(&summary.title)) } }
-                            (now(summary))
-                        }
-                    }
-                    @if !others.is_empty() { (pairs_at_a_glance(&others)) }
+                    @for (position, report, summary) in rest { (control_plane(*position, report, summary)) }
+                    @if !others.is_empty() { (pairs_at_a_glance(&others, problems.is_empty())) }
                 }
             }
         }
     }
 }
 
-/// The control planes with their positions. What needs a user comes first.
+fn control_plane(position: usize, report: &Report, summary: &Summary) -> Markup {
+    html! {
+        tr {
+            th scope="row" {
+                (mark(summary.mood))
+                a href={ "#" (anchor(position)) } { span class="kind" { (report.kind) } " " bdi { (report.title()) } }
+            }
+            td data-label="State" { bdi class="clamp" { (shortened(&summary.title)) } }
+            (now(summary))
+        }
+    }
+}
+
+/// The control planes with their positions: that of the cluster itself, then what needs a user.
 pub(super) fn by_urgency(reports: &[Report]) -> Vec<(usize, &Report, Summary)> {
     let reports = reports.iter().enumerate();
     let mut ordered: Vec<(usize, &Report, Summary)> = reports
         .map(|(position, report)| (position, report, report.summary()))
         .collect();
-    ordered.sort_by_key(|(_, _, summary)| urgency(summary.mood));
+    ordered.sort_by_key(|(_, report, summary)| (!is_own(report), urgency(summary.mood)));
     ordered
 }
 
@@ -101,7 +114,7 @@ fn urgency(mood: Mood) -> u8 {
 fn now(summary: &Summary) -> Markup {
     html! {
         @match (summary.mood, summary.you.first(), summary.now.as_str()) {
-            (Mood::Alarm | Mood::Paused, Some(you), _) => td data-label="Now" { span class="clamp" { strong { "You: " } bdi { (shortened(you)) } } },
+            (Mood::Alarm | Mood::Paused, Some(you), _) => td class="action" data-label="Now" { strong { "You: " } bdi { (shortened(you)) } },
             (_, _, "") => td data-label="Now" {},
             (_, _, now) => td data-label="Now" { bdi class="clamp" { (shortened(now)) } },
         }
@@ -131,15 +144,20 @@ fn problem(pair: &Mirrored) -> Markup {
         tr {
             th scope="row" { (mark(pair.mood)) a href="#both-apis" { span class="kind" { (pair.kind) } " " bdi { (pair.name) } } }
             td data-label="State" { "Not synchronized between both APIs" }
-            td data-label="Now" { bdi class="clamp" { (sentence(&shortened(pair.problem()))) } }
+            td data-label="Now" { bdi { (sentence(&shortened(pair.problem()))) } }
         }
     }
 }
 
-fn pairs_at_a_glance(all: &[&Mirrored]) -> Markup {
+fn pairs_at_a_glance(all: &[&Mirrored], are_all: bool) -> Markup {
+    let title = if are_all {
+        "Objects in both APIs"
+    } else {
+        "Other objects in both APIs"
+    };
     html! {
         tr {
-            th scope="row" { (mark(mood_of(all))) a href="#both-apis" { "Objects in both APIs" } }
+            th scope="row" { (mark(mood_of(all))) a href="#both-apis" { (title) } }
             td data-label="State" { (counted(all)) }
             td data-label="Now" {}
         }

@@ -27,8 +27,13 @@ pub struct Report {
     pub active: Option<bool>,
     /// Whether the object is being deleted.
     pub deleting: bool,
+    /// The object that manages the machines in the place of this one; set when both are shown.
+    #[serde(skip)]
+    pub managed_by: Option<String>,
     /// How many machines or indexes are up to date.
     pub progress: Option<Progress>,
+    /// The generation of the object; `None` if it is not known.
+    pub generation: Option<i64>,
     /// The conditions in the status of the object.
     #[serde(deserialize_with = "list")]
     pub conditions: Vec<Condition>,
@@ -76,6 +81,9 @@ pub struct Condition {
     pub type_: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
+    /// The generation of the object that the condition is about; `None` if it is not known.
+    #[serde(rename = "observedGeneration")]
+    pub observed_generation: Option<i64>,
     /// The reason, in one word.
     #[serde(deserialize_with = "text")]
     pub reason: String,
@@ -121,6 +129,9 @@ pub struct Placed {
     pub current: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Whether its readiness is not known, because its Node cannot be read.
+    #[serde(skip)]
+    pub unknown: bool,
 }
 
 /// Why the rollout has stopped.
@@ -255,6 +266,37 @@ impl Report {
             let total = replicas;
             self.progress = Some(Progress { updated, total });
         }
+    }
+
+    /// The page cannot read the Nodes, so the readiness of the machines is not known.
+    pub fn without_nodes(&mut self) {
+        let machines = self.placement.iter_mut().flat_map(|place| &mut place.machines);
+        for machine in machines.filter(|machine| !machine.ready) {
+            machine.unknown = true;
+        }
+    }
+
+    /// Another object manages the machines. Its card has them, with what happens to them.
+    pub fn leave_machines_to(&mut self, owner: String) {
+        *self = Self {
+            managed_by: Some(owner),
+            progress: None,
+            changes: Vec::new(),
+            placement: Vec::new(),
+            next: Vec::new(),
+            waits: Vec::new(),
+            rollout: Vec::new(),
+            activation: Vec::new(),
+            machines: Vec::new(),
+            etcd: None,
+            etcd_operator: Vec::new(),
+            ..std::mem::take(self)
+        };
+    }
+
+    /// The kind and the name.
+    pub fn subject(&self) -> String {
+        format!("{} {}", self.kind, self.title())
     }
 
     /// The name, or a text in its place.

@@ -27,6 +27,7 @@ const connection = (state, text) => {
   byId("connection").textContent = text;
 };
 const connected = () => {
+  if (!("live" in byId("connection").dataset)) return;
   if (byId("outdated")) connection("lost", "the cluster does not respond");
   else connection("good", "connected");
 };
@@ -78,4 +79,9 @@ byId("edit").addEventListener("submit", async (event) => {
   const [isVerdict, text] = await send("try", byId("manifest").value);
   if (isVerdict) byId("verdict").innerHTML = text;
   else byId("verdict").textContent = text;
+  // The form stays next to the answer. What would follow is long, and comes below the form.
+  byId("forecast").replaceChildren(...byId("verdict").querySelectorAll(".forecast"));
+  // The answer is above the form, and may be long: its beginning comes into view.
+  byId("edit-title").scrollIntoView();
+  byId("verdict").focus({ preventScroll: true });
 });

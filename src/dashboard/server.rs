@@ -55,6 +55,9 @@ pub trait Source: Send + Sync + 'static {
     /// The cluster or the files, for the head of the page.
     fn name(&self) -> String;
 
+    /// Whether the content follows a cluster. Files are read once.
+    fn is_live(&self) -> bool;
+
     /// The manifest of a stored object as YAML, as a user edits it.
     ///
     /// # Errors
@@ -171,7 +174,7 @@ fn current(shared: &Shared) -> Arc<Update> {
 async fn whole(State(shared): State<Arc<Shared>>) -> Response {
     text(
         "text/html",
-        page::page(&current(&shared), &shared.source.name()).into_string(),
+        page::page(&current(&shared), &shared.source.name(), shared.source.is_live()).into_string(),
     )
 }
 
@@ -257,15 +260,20 @@ fn answer(verdicts: &anyhow::Result<Vec<Verdict>>) -> maud::Markup {
 }
 
 fn one_answer(verdict: &Verdict, anchor: &str) -> maud::Markup {
+    let has_warnings = !verdict.warnings.is_empty();
     let (mood, answer) = match (verdict.refusals.is_empty(), verdict.incomplete) {
-        (true, false) => (Mood::Calm, "Allowed: "),
+        (true, false) if has_warnings => (Mood::Paused, "Would be allowed, with warnings: "),
+        (true, false) => (Mood::Calm, "Would be allowed: "),
         (true, true) => (Mood::Paused, "Not fully checked: "),
-        (false, _) => (Mood::Alarm, "Refused: "),
+        (false, _) => (Mood::Alarm, "Would be refused: "),
     };
     html! {
         section {
             div class={ "state " (card::class_of(mood)) } {
-                p class="headline" { (card::mark(mood)) span { (answer) bdi { (verdict.subject) } } }
+                p class="headline" {
+                    @if mood == Mood::Paused { (card::note_mark("⚠", "Warning: ")) } @else { (card::mark(mood)) }
+                    span { (answer) bdi { (verdict.subject) } }
+                }
                 @if !verdict.refusals.is_empty() {
                     ul { @for refusal in &verdict.refusals { li { bdi { (refusal) } } } }
                 }

@@ -19,7 +19,7 @@ pub(super) struct Summary {
     pub(super) you: Vec<String>,
 }
 
-const NOTHING: &str = "No action is needed.";
+const NOTHING: &str = "No action is needed for this object.";
 
 /// The waits that end only when a user acts.
 const FOR_A_USER: [&str; 6] = [
@@ -49,7 +49,15 @@ impl Report {
             return self.stopped();
         }
         if self.active == Some(false) && !self.deleting {
-            return self.inactive();
+            return match &self.managed_by {
+                Some(owner) => Summary {
+                    mood: Mood::Calm,
+                    title: format!("Inactive: {owner} manages the machines"),
+                    now: String::new(),
+                    you: vec![NOTHING.to_owned()],
+                },
+                None => self.inactive(),
+            };
         }
         let mut summary = self.working();
         if self.deleting {
@@ -70,6 +78,15 @@ impl Report {
             .collect();
         let reasons = reasons.join(", ");
         let step = self.next_of_machines();
+        let you = self.degraded.iter().map(|reason| reason.message.clone()).collect();
+        if let Some(owner) = &self.managed_by {
+            return Summary {
+                mood: Mood::Paused,
+                title: format!("Unused: {owner} manages the machines"),
+                now: String::new(),
+                you,
+            };
+        }
         Summary {
             mood: Mood::Alarm,
             // A fault of one machine does not stop the care of the others.
@@ -78,7 +95,7 @@ impl Report {
                 None => format!("Stopped until you act: {reasons}"),
             },
             now: step.map_or_else(String::new, Step::sentence),
-            you: self.degraded.iter().map(|reason| reason.message.clone()).collect(),
+            you,
         }
     }
 
@@ -117,7 +134,7 @@ impl Report {
         let continues = match self.kind.as_str() {
             "ControlPlaneMachineSet" => format!("{NOTHING} The controller continues by itself."),
             // The last line of the card says whether there is one.
-            _ => String::from("No action is needed while a controller of this kind runs."),
+            _ => format!("{NOTHING} If nothing changes for some minutes, check that its controller runs."),
         };
         let (mood, title, now, you) = match (self.what_is_next(), self.changes.is_empty()) {
             // The provider replaces the machines of some MachinePools without a step of the plan.
@@ -130,7 +147,7 @@ impl Report {
             ),
             (Some(Next::User), _) => (
                 Mood::Paused,
-                format!("Continues when you act: {counted}"),
+                format!("{}: {counted}", self.stop_of_user()),
                 String::new(),
                 String::new(),
             ),
@@ -156,6 +173,21 @@ impl Report {
             mood,
             title,
             now,
+        }
+    }
+
+    /// Why only a user can continue.
+    fn stop_of_user(&self) -> &'static str {
+        let mut reasons = self.waits.iter().map(|wait| wait.reason.as_str());
+        let reasons = reasons.by_ref().filter(|reason| FOR_A_USER.contains(reason));
+        let mut reasons: Vec<&str> = reasons.collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        match reasons.as_slice() {
+            ["Limit"] => "Stopped by the limit of the rollout",
+            ["Pause"] => "Paused",
+            ["UserDelete" | "OnDelete"] => "Waits until you delete machines",
+            _ => "Continues when you act",
         }
     }
 
@@ -206,7 +238,7 @@ impl Report {
 }
 
 /// A text with a small first letter, unless it begins with an abbreviation.
-fn lower(text: &str) -> String {
+pub(super) fn lower(text: &str) -> String {
     let mut letters = text.chars();
     match (letters.next(), letters.next()) {
         (Some(first), Some(second)) if second.is_lowercase() => {
@@ -246,7 +278,15 @@ impl Step {
             "" => String::new(),
             reason => format!(", because {reason}"),
         };
-        format!("Next: {} {}{place}{because}", self.action, self.subject())
+        match self.action.as_str() {
+            "patch" => format!(
+                "The controller updates metadata of {}; no machine is replaced",
+                self.subject()
+            ),
+            "remove-member" => format!("The controller removes etcd member {}{because}", self.subject()),
+            "remove-hook" => format!("The controller removes the hook of {}{because}", self.subject()),
+            action => format!("The controller {action}s {}{place}{because}", self.subject()),
+        }
     }
 }
 
@@ -279,7 +319,7 @@ mod tests {
             (all.mood, all.title.as_str()),
             (Mood::Alarm, "You must act: unmanaged nodes")
         );
-        assert_eq!(all.now, "Next: create m-3 in a, because index 0 is empty");
+        assert_eq!(all.now, "The controller creates m-3 in a, because index 0 is empty");
         assert_eq!(all.you, ["remove the node x"]);
         let stopped = summary(&json!({"waits": wait, "degraded": degraded}));
         assert_eq!(stopped.title, "Stopped until you act: unmanaged nodes");
@@ -288,10 +328,10 @@ mod tests {
         let working = summary(&working);
         assert_eq!(working.mood, Mood::Busy);
         assert_eq!(working.title, "Rolling out a change: 1 of 3 up to date");
-        assert_eq!(working.now, "Next: create m-3 in a, because index 0 is empty");
+        assert_eq!(working.now, "The controller creates m-3 in a, because index 0 is empty");
         assert_eq!(summary(&json!({"waits": wait})).mood, Mood::Busy);
         assert_eq!(summary(&json!({})).title, "All machines are up to date");
-        assert_eq!(summary(&json!({})).you, ["No action is needed."]);
+        assert_eq!(summary(&json!({})).you, [NOTHING]);
     }
 
     #[test]
@@ -311,7 +351,7 @@ mod tests {
         assert_eq!(summary(&json!({"next": next, "waits": wait})).now, "Waiting for m-0");
         assert_eq!(
             summary(&json!({"next": next})).now,
-            "Next: patch m-1, because it has no owner"
+            "The controller updates metadata of m-1; no machine is replaced"
         );
     }
 
@@ -345,6 +385,7 @@ mod tests {
         let limited = summary(&json!({"waits": [wait, wait]}));
         let expected = "Raise or remove the annotation capstan.dev/rollout-limit of the set.";
         assert_eq!((limited.mood, limited.you), (Mood::Paused, vec![expected.to_owned()]));
+        assert_eq!(limited.title, "Stopped by the limit of the rollout: 0 of 0 up to date");
     }
 
     #[test]

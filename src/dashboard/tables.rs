@@ -70,7 +70,9 @@ pub(super) fn etcd_members(etcd: &Etcd) -> Markup {
 }
 
 /// Conditions in plain words. A condition whose status means a problem is marked.
-pub(super) fn conditions(title: &str, conditions: &[Condition]) -> Markup {
+///
+/// `generation` is that of the object. A condition about an older one says so.
+pub(super) fn conditions(title: &str, conditions: &[Condition], generation: Option<i64>) -> Markup {
     if conditions.is_empty() {
         return html! {};
     }
@@ -85,7 +87,12 @@ pub(super) fn conditions(title: &str, conditions: &[Condition]) -> Markup {
                             tr class=(if is_problem(condition) { "alarm" } else { "" }) {
                                 th scope="row" { bdi { (condition.type_) } }
                                 td data-label="Status" { strong { (status(&condition.status)) } @if is_problem(condition) { " (a problem)" } }
-                                td data-label="Why" { (reason(condition)) }
+                                td data-label="Why" {
+                                    @if is_old(condition, generation) {
+                                        span class="old" { "From before the last edit. " }
+                                    }
+                                    (reason(condition))
+                                }
                             }
                         }
                     }
@@ -102,6 +109,11 @@ fn reason(condition: &Condition) -> Markup {
         @if !reason.is_empty() && !condition.message.is_empty() { ": " }
         @if !condition.message.is_empty() { bdi { (condition.message) } }
     }
+}
+
+/// Whether the controller has not judged the present object yet.
+fn is_old(condition: &Condition, generation: Option<i64>) -> bool {
+    matches!((condition.observed_generation, generation), (Some(observed), Some(present)) if observed < present)
 }
 
 /// Whether the status of a condition means a problem. Of other conditions, this is not known.
@@ -122,14 +134,23 @@ mod tests {
             type_: type_.to_owned(),
             status: status.to_owned(),
             reason: "AllReplicasUpdated".to_owned(),
+            observed_generation: Some(if status == "True" { 3 } else { 2 }),
             message: String::new(),
         };
         let page = conditions(
             "Conditions",
-            &[condition("Degraded", "True"), condition("Available", "True")],
+            &[
+                condition("Degraded", "True"),
+                condition("Available", "True"),
+                condition("Progressing", "False"),
+            ],
+            Some(3),
         )
         .into_string();
         assert_eq!(page.matches("(a problem)").count(), 1, "{page}");
+        assert_eq!(page.matches("From before the last edit").count(), 1, "{page}");
+        let old = page.find("From before").unwrap();
+        assert!(page.find("Progressing").unwrap() < old, "{page}");
         assert!(
             page.contains("<strong>yes</strong>") && page.contains("All replicas updated"),
             "{page}"

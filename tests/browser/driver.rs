@@ -196,6 +196,14 @@ impl Browser {
         self.click("#edit button").await;
     }
 
+    /// Empties the form and its answer.
+    pub async fn clear_edit(&self) {
+        let empty = "document.querySelector('#verdict').textContent = ''; \
+                     document.querySelector('#forecast').textContent = ''; \
+                     document.querySelector('#manifest').value = ''; window.scrollTo(0, 0);";
+        self.run(empty, Vec::new()).await;
+    }
+
     /// Clicks on an element.
     pub async fn click(&self, selector: &str) {
         let wanted = json!({"using": "css selector", "value": selector});
@@ -318,6 +326,11 @@ impl Browser {
     /// Keeps an image of what a user sees first, without scrolling, in `target/browser`.
     pub async fn first_screen(&self, name: &str) {
         self.run("scrollTo(0, 0)", Vec::new()).await;
+        self.keep_image(name, false).await;
+    }
+
+    /// An image of what is in the window.
+    pub async fn window(&self, name: &str) {
         self.keep_image(name, false).await;
     }
 

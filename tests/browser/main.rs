@@ -61,7 +61,7 @@ async fn a_user_follows_a_rollout_and_tries_edits_in_a_browser() {
     browser.shows("connected").await;
     the_page_shows_every_control_plane_and_both_apis(&browser).await;
     browser.screenshot("calm").await;
-    edits_are_judged(&browser, &world).await;
+    edits_are_judged(&browser).await;
     looks(&browser, "live").await;
 
     let link = "a[href='#control-plane-0']";
@@ -72,7 +72,7 @@ async fn a_user_follows_a_rollout_and_tries_edits_in_a_browser() {
     assert!(browser.has_focus(link).await, "an update must keep the keyboard focus");
     let spoken = browser.text_of("#announcement").await;
     assert!(
-        spoken.contains("0 of 3 up to date") && spoken.contains("Next: create"),
+        spoken.contains("0 of 3 up to date") && spoken.contains("The controller creates prod-"),
         "{spoken}"
     );
     browser.screenshot("rollout").await;
@@ -80,7 +80,9 @@ async fn a_user_follows_a_rollout_and_tries_edits_in_a_browser() {
     // Without the limit, the page may be complete before the browser sees one machine of three.
     world.edit(&limit(&json!("1"))).await.unwrap();
     let running = world.start_controllers("one").await.unwrap();
-    browser.shows("Continues when you act: 1 of 3 up to date").await;
+    browser
+        .shows("Stopped by the limit of the rollout: 1 of 3 up to date")
+        .await;
     browser
         .shows("Raise or remove the annotation capstan.dev/rollout-limit")
         .await;
@@ -130,13 +132,14 @@ fn limit(machines: &Value) -> Value {
 async fn the_page_shows_every_control_plane_and_both_apis(browser: &Browser) {
     let overview = browser.text_of(".overview").await;
     for text in [
-        "You must act: 2 objects have a problem.",
+        "ControlPlaneMachineSet cluster: all machines are up to date",
+        "1 other object has a problem: MachineSet edge. 1 other object waits until you act: ControlPlane cluster.",
         "ControlPlaneMachineSet cluster\tAll machines are up to date",
-        "ControlPlane cluster\tStopped until you act: ",
+        "ControlPlane cluster\tUnused: ControlPlaneMachineSet cluster manages the machines",
         "KubeadmControlPlane workload\tRolling out a change: 0 of 3 up to date",
         "MachinePool pool",
         "MachineSet edge\tNot synchronized between both APIs\tThe field spec.x cannot be converted",
-        "Objects in both APIs\t1 pair, 1 in migration, 0 with a problem",
+        "Other objects in both APIs\t1 pair, 1 in migration, 0 with a problem",
     ] {
         assert!(overview.contains(text), "{text:?}: {overview:?}");
     }
@@ -145,15 +148,16 @@ async fn the_page_shows_every_control_plane_and_both_apis(browser: &Browser) {
     assert!(pool.contains("pool-0") && pool.contains("pool-1"), "{pool}");
     let scaled = browser.text_of("article[aria-label='ControlPlane cluster']").await;
     for text in [
-        "Stopped until you act: active control plane machine set",
+        "Unused: ControlPlaneMachineSet cluster manages the machines",
         "keep one of the two: delete this ControlPlane, or wait until the rollout of the set is complete",
-        "prod-x7k2p-master-0",
     ] {
         assert!(scaled.contains(text), "{text}: {scaled}");
     }
+    // The set manages the machines, and only its card has them.
+    assert!(!scaled.contains("prod-x7k2p-master-0"), "{scaled}");
     // The version of the KubeadmControlPlane is newer than that of its machines.
     browser
-        .shows("The template has another value: version v1.33.0 → v1.34.0.")
+        .shows("The machines differ from the template: version v1.33.0 → v1.34.0.")
         .await;
     let mirrored = browser.text_of(".mirrored").await;
     for text in [
@@ -168,32 +172,42 @@ async fn the_page_shows_every_control_plane_and_both_apis(browser: &Browser) {
     }
 }
 
-async fn edits_are_judged(browser: &Browser, world: &World) {
-    let stored = world.api("controlplanemachinesets").get("cluster").await.unwrap();
-    let mut set = serde_json::to_value(stored).unwrap();
-    *set.pointer_mut(TEMPLATE).unwrap() = json!("m6i.4xlarge");
-    browser.try_edit(&set.to_string()).await;
-    browser.shows("Allowed: ControlPlaneMachineSet cluster").await;
-    let verdict = browser.text_of("#verdict").await;
-    for text in ["m6i.4xlarge", "create", "delete", "0 of 3 up to date"] {
-        assert!(verdict.contains(text), "{text}: {verdict}");
-    }
-    browser.screenshot("edit-rolls").await;
-    // The same edit, as a user does it who has no manifest.
+async fn edits_are_judged(browser: &Browser) {
+    browser.try_edit("a: [").await;
+    browser.shows("must be valid YAML").await;
     browser
         .click("button[data-object='ControlPlaneMachineSet/cluster']")
         .await;
     browser.has_manifest("name: cluster").await;
-    let edited = browser.manifest().await.replace("m6i.xlarge", "m6i.8xlarge");
-    browser.try_edit(&edited).await;
-    browser.shows("instanceType m6i.xlarge → m6i.8xlarge").await;
-    set["spec"]["replicas"] = json!(5);
-    browser.try_edit(&set.to_string()).await;
-    browser.shows("Refused: ControlPlaneMachineSet cluster").await;
+    let stored = browser.manifest().await;
+    assert!(!stored.contains("managedFields"), "{stored}");
+    let edited = |from: &str, to: &str| {
+        assert_eq!(stored.matches(from).count(), 1, "{stored}");
+        stored.replace(from, to)
+    };
+    browser.try_edit(&edited("replicas: 3", "replicas: 5")).await;
+    browser.shows("Would be refused: ControlPlaneMachineSet cluster").await;
     browser.shows("cpms-replicas-immutable").await;
-    browser.screenshot("edit-refused").await;
-    browser.try_edit("a: [").await;
-    browser.shows("must be valid YAML").await;
+    browser.window("edit-refused").await;
+    browser.try_edit(&edited("m6i.xlarge", "m6i.4xlarge")).await;
+    browser
+        .shows("Would be allowed, with warnings: ControlPlaneMachineSet cluster")
+        .await;
+    browser.shows("instanceType m6i.xlarge → m6i.4xlarge").await;
+    let verdict = browser.text_of("#verdict").await;
+    let forecast = browser.text_of("#forecast").await;
+    for text in ["Nothing was sent", "delete", "0 of 3 up to date"] {
+        assert!(forecast.contains(text), "{text}: {forecast}");
+    }
+    // The warnings and the forecast have one name for each new machine.
+    let (_, after) = verdict.split_once("prod-x7k2p-master-0 is replaced by ").unwrap();
+    let new = after.split_whitespace().next().unwrap();
+    assert!(
+        forecast.contains(&format!("The controller creates {new} ")),
+        "{new}: {forecast}"
+    );
+    browser.window("edit-rolls").await;
+    browser.clear_edit().await;
 }
 
 /// Every page is readable in light and dark mode, and on a phone.
@@ -250,7 +264,7 @@ async fn hostile_names_stay_text() {
         .await;
     browser.lacks("\u{202e}").await;
     browser.shows(objects::LONG).await;
-    browser.shows("connected").await;
+    browser.shows("shows files, and does not follow them").await;
     assert_eq!(browser.scripts().await, 1, "the page has its own script only");
     assert!(!browser.is_attacked().await, "a name must not run as a script");
     let manifest = std::fs::read_to_string(file.path()).unwrap();

@@ -110,7 +110,7 @@ fn v93_a_plan_beside_an_active_set_takes_no_step_and_says_why() {
     let output = capstan(&["status", "-o", "html", "-f", "-"], &list(&objects));
     let (page, error) = (stdout(&output), stderr(&output));
     assert!(
-        page.contains("Stopped until you act: active control plane machine set"),
+        page.contains("Unused: ControlPlaneMachineSet cluster manages the machines"),
         "{page}{error}"
     );
     assert!(!page.contains("remove that owner reference"), "{page}");

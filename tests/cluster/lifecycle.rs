@@ -318,6 +318,37 @@ async fn uninstall_deletes_webhooks_first_and_leaves_nothing_of_an_installation(
     }
 }
 
+#[tokio::test]
+async fn w69_objects_of_other_programs_with_a_name_of_capstan_stay_as_they_are() {
+    let plane = empty().await;
+    let admin = plane.kubeconfig().unwrap();
+    prepare(&plane).await;
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "capstan-webhook", "labels": {"app": "registry-mirror"}},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
+    let webhook = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "capstan"},
+        "webhooks": [{"name": "pods.capstan.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            "failurePolicy": "Ignore", "clientConfig": {"service": {"name": "capstan-hoist", "namespace": "ops"}}}]});
+    for object in [&role, &webhook] {
+        plane.apply_yaml(&object.to_string()).await.unwrap();
+    }
+    let before = all_objects(&plane).await;
+    let (code, text, stderr) = run(&admin, &["preflight", "-o", "json"]).await;
+    assert_eq!(code, 1, "{text}{stderr}");
+    let failed = failed(&text);
+    for object in ["ClusterRole capstan-webhook", "ValidatingWebhookConfiguration capstan"] {
+        let named = failed
+            .iter()
+            .any(|row| row.contains(object) && row.contains("without the label"));
+        assert!(named, "{object}: {failed:?}");
+    }
+    let (code, text, stderr) = run(&admin, &["uninstall", "--yes"]).await;
+    assert_eq!(code, 0, "{text}{stderr}");
+    assert!(text.contains("belongs to another program"), "{text}");
+    assert_eq!(all_objects(&plane).await, before);
+}
+
 /// Without the server, no object of the CRD could be read.
 #[tokio::test]
 async fn w13_uninstall_deletes_nothing_while_the_server_converts_a_crd() {

@@ -121,13 +121,13 @@ async fn the_dashboard_follows_a_rollout_judges_edits_and_writes_nothing() {
     *set.pointer_mut(pointer).unwrap() = json!("m6i.4xlarge");
     let rolls = page.judge(&set.to_string()).await;
     assert!(
-        rolls.contains("Allowed") && rolls.contains("m6i.4xlarge") && rolls.contains("create"),
+        rolls.contains("Would be allowed") && rolls.contains("m6i.4xlarge") && rolls.contains("create"),
         "{rolls}"
     );
     set["spec"]["replicas"] = json!(5);
     let refused = page.judge(&set.to_string()).await;
     assert!(
-        refused.contains("Refused") && refused.contains("cpms-replicas-immutable"),
+        refused.contains("Would be refused") && refused.contains("cpms-replicas-immutable"),
         "{refused}"
     );
     assert!(page.judge("a: [").await.contains("must be valid YAML"));

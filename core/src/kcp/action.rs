@@ -36,6 +36,8 @@ pub enum Action {
     Delete {
         /// The failure domain of the machine; empty for none.
         failure_domain: String,
+        /// The etcd member of the machine, which is removed before, if no hook delays the deletion.
+        member: Option<String>,
         /// If the etcd member of the machine leads: the machines to which leadership is moved
         /// before, in the order in which they are tried. Otherwise empty.
         move_leader_to: Vec<String>,
@@ -83,7 +85,7 @@ impl Action {
     pub fn member(&self) -> Option<&str> {
         match self {
             Self::RemoveMember { member } => Some(member),
-            Self::RemoveHook { member, .. } => member.as_deref(),
+            Self::RemoveHook { member, .. } | Self::Delete { member, .. } => member.as_deref(),
             _ => None,
         }
     }

@@ -117,7 +117,7 @@ fn name(state: &State) -> Result<String, String> {
     // A machine that was remediated and its replacement must not have the same name.
     let remediation = state.annotation(REMEDIATION_IN_PROGRESS).unwrap_or_default();
     let version = &state.control_plane.spec.version;
-    for attempt in 0..=existing.len() {
+    for attempt in 0..=existing.len() + state.remains.len() {
         let attempt = attempt.to_string();
         let mut parts = vec![metadata.uid(), metadata.name(), version, remediation, &attempt];
         parts.extend(&existing);
@@ -128,7 +128,10 @@ fn name(state: &State) -> Result<String, String> {
             random: &random,
         };
         let name = evaluate(template, &names)?;
-        if !existing.contains(&name.as_str()) {
+        // A Node or an etcd member of this name belonged to a machine that is gone. kubeadm refuses
+        // to join while the Node exists.
+        let is_used = state.remains.contains(&name);
+        if !existing.contains(&name.as_str()) && !is_used {
             return Ok(name);
         }
     }

@@ -13,7 +13,7 @@ use super::state::{MachineState, State, condition, members_without_machine, poss
 use super::version::Version;
 use crate::api::cluster_x_k8s_io::annotation::PRE_TERMINATE_PREFIX;
 use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
-use crate::model::{MembershipChange, Precondition};
+use crate::model::{EtcdMember, MembershipChange, Precondition};
 
 /// The reason of the condition `Deleting` of a machine that is drained and waits for the hook.
 const WAITING_FOR_HOOK: &str = "WaitingForPreTerminateHook";
@@ -38,6 +38,16 @@ pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
     if state.machines.is_empty() || state.machines.iter().any(|machine| machine.node().is_none()) {
         return None;
     }
+    // kubeadm adds the member of a machine before etcd runs there, perhaps after its Node exists.
+    let joining: Vec<&str> = machines_without_member(state, &members);
+    let unnamed = members.iter().filter(|member| member.name.is_empty()).count();
+    if member.is_empty() && unnamed <= joining.len() {
+        let message = format!(
+            "an etcd member has not started, and may be that of machine {}; if the machine did not join, delete it",
+            joining.join(" or ")
+        );
+        return Some(Err(wait(WaitReason::EtcdHealthy, message)));
+    }
     if !member.is_empty()
         && let Some(lost) = safety::lost_quorum(&members, MembershipChange::Remove(member))
     {
@@ -57,6 +67,14 @@ pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
         because,
         precondition: None,
     }))
+}
+
+/// The machines whose Node is no etcd member.
+fn machines_without_member<'s>(state: &'s State, members: &[EtcdMember]) -> Vec<&'s str> {
+    let is_member = |node: &str| members.iter().any(|member| member.name == node);
+    let machines = state.machines.iter();
+    let joining = machines.filter(|machine| machine.node().is_some_and(|node| !is_member(node)));
+    joining.map(MachineState::name).collect()
 }
 
 /// The removal of the hook of one machine that is being deleted, or why it waits; `None` if no

@@ -142,6 +142,14 @@ fn finalizer(state: &State) -> Option<Step> {
 
 /// What the Cluster lacks.
 fn cluster_ready(state: &State) -> Option<Wait> {
+    if let Some(other) = &state.referred {
+        let message = format!(
+            "Cluster {:?} has another control plane, {other}; correct its spec.controlPlaneRef, or the label of this \
+             control plane",
+            state.cluster_name
+        );
+        return Some(wait(WaitReason::ClusterReady, message));
+    }
     let missing = match state.cluster.as_deref() {
         None => "does not exist",
         Some(cluster) if cluster.status.initialization.infrastructure_provisioned != Some(true) => {
@@ -318,7 +326,8 @@ fn removal(state: &State, plan: &mut Plan) {
                 .push(about(state, machine, WaitReason::MachineRemoved, message));
         } else {
             let because = String::from("the control plane is being deleted");
-            plan.steps.push(scale::delete(state, machine, because));
+            plan.steps
+                .push(scale::delete_with_control_plane(state, machine, because));
         }
     }
 }

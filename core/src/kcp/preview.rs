@@ -94,7 +94,10 @@ fn take(world: &mut Observed, step: &Step, now: Timestamp) {
             world.configs.insert(name.clone(), Arc::new((**config).clone()));
             world.machines.push(Arc::new(machine));
         }
-        Action::Delete { .. } => {
+        Action::Delete { member, .. } => {
+            if let Some(member) = member {
+                remove_member(world, member);
+            }
             let deleted = |machine: &mut Machine| {
                 machine.metadata.deletion_timestamp.get_or_insert(now);
             };

@@ -196,7 +196,14 @@ pub(super) fn shown(step: &Step) -> Value {
     };
     match &step.action {
         Action::Create { bootstrap, .. } => put("bootstrap", json!(bootstrap.name())),
-        Action::Delete { move_leader_to, .. } => put("moveLeaderTo", json!(move_leader_to)),
+        Action::Delete {
+            member, move_leader_to, ..
+        } => {
+            put("moveLeaderTo", json!(move_leader_to));
+            if let Some(member) = member {
+                put("member", json!(member));
+            }
+        }
         Action::RemoveMember { member } => put("member", json!(member)),
         Action::RemoveHook {
             member, move_leader_to, ..

@@ -150,6 +150,9 @@ pub struct State {
     pub control_plane: KubeadmControlPlane,
     /// Its Cluster.
     pub cluster: Option<Arc<Cluster>>,
+    /// The control plane to which the Cluster refers instead of this one. Then it is not the Cluster
+    /// of this one, whatever the label says.
+    pub referred: Option<String>,
     /// The name of its Cluster.
     pub cluster_name: String,
     /// The machines that it controls, by name.
@@ -168,6 +171,8 @@ pub struct State {
     /// The Nodes that are ready, and the Nodes of machines that the control plane does not control.
     /// An etcd member of such a Node is in use.
     pub used_nodes: BTreeSet<String>,
+    /// The names of all Nodes and etcd members. A new machine gets none of them.
+    pub remains: BTreeSet<String>,
     /// The names of the failure domains for control plane machines, sorted.
     pub failure_domains: Vec<String>,
 }
@@ -177,15 +182,18 @@ impl State {
     pub fn observe(observed: &Observed, now: Timestamp) -> Self {
         let control_plane = observed.control_plane.clone();
         let cluster_name = cluster_name(&control_plane);
+        let referred = referred(observed.cluster.as_deref(), control_plane.metadata.name());
         let mut state = Self {
             failure_domains: failure_domains(observed.cluster.as_deref()),
-            cluster: observed.cluster.clone(),
+            cluster: observed.cluster.clone().filter(|_| referred.is_none()),
+            referred,
             machines: Vec::new(),
             adoptable: Vec::new(),
             foreign: Vec::new(),
             strayed: Vec::new(),
             workers: Vec::new(),
             used_nodes: BTreeSet::new(),
+            remains: BTreeSet::new(),
             reported: observed.etcd.clone(),
             control_plane,
             cluster_name,
@@ -226,6 +234,7 @@ impl State {
         let used_nodes = used_nodes(observed, &owned);
         Self {
             used_nodes,
+            remains: remains(observed),
             machines: owned,
             adoptable,
             foreign,
@@ -387,6 +396,20 @@ pub(super) fn possible_members<'a>(machine: &'a MachineState, state: &'a State) 
     let reported = state.reported.iter().flat_map(|reported| &reported.members);
     let names = reported.map(|member| member.name.as_str());
     names.filter(|name| !name.is_empty() && !is_known(name)).collect()
+}
+
+/// The control plane of a Cluster, if it is not the one with this name.
+fn referred(cluster: Option<&Cluster>, name: &str) -> Option<String> {
+    let reference = &cluster?.spec.control_plane_ref;
+    let is_own = reference.kind == kubeadm_control_plane::KIND && reference.name == name;
+    (!reference.name.is_empty() && !is_own).then(|| format!("{} {}", reference.kind, reference.name))
+}
+
+/// The names of the Nodes and of the etcd members.
+fn remains(observed: &Observed) -> BTreeSet<String> {
+    let reported = observed.etcd.iter().flat_map(|reported| &reported.members);
+    let members = reported.map(|member| member.name.clone());
+    observed.nodes.keys().cloned().chain(members).collect()
 }
 
 /// The Nodes that are ready, and the Nodes of machines that the control plane does not control.

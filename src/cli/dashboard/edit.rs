@@ -121,6 +121,8 @@ impl Edits {
         let is_old = |other: &&Document| self.identity(other) == self.identity(edited);
         let old = stored.iter().find(is_old);
         let others: Vec<Document> = stored.iter().filter(|other| !is_old(other)).cloned().collect();
+        let mut edited = edited.clone();
+        keep(&mut edited.object, old, &IDENTITY);
         let check = Check {
             operation: if old.is_some() {
                 Operation::Update
@@ -139,7 +141,7 @@ impl Edits {
             _ => checked.violations.iter().map(ToString::to_string).collect(),
         };
         let after = if refusals.is_empty() && CONTROL_PLANES.contains(&kind) {
-            Some(self.after(edited, old, &checked, others)?)
+            Some(self.after(&edited, old, &checked, others)?)
         } else {
             None
         };
@@ -164,17 +166,8 @@ impl Edits {
         if let Some(patch) = &checked.patch {
             json_patch::patch(&mut object.object, patch).context("applying the defaults")?;
         }
-        // An edit of a user changes neither the status nor what the API server sets.
-        for pointer in [
-            "/status",
-            "/metadata/uid",
-            "/metadata/resourceVersion",
-            "/metadata/finalizers",
-        ] {
-            if let Some(value) = old.and_then(|old| old.object.pointer(pointer)) {
-                put(&mut object.object, pointer, value.clone());
-            }
-        }
+        // An edit of a user does not change the status.
+        keep(&mut object.object, old, &["/status", "/metadata/finalizers"]);
         let (kind, _, name) = object.key();
         let (kind, name) = (kind.to_owned(), name.to_owned());
         others.push(object);
@@ -205,6 +198,24 @@ impl Edits {
 
 fn owned_identity(document: &Document) -> [String; 4] {
     document.identity().map(str::to_owned)
+}
+
+/// What the API server keeps in an edit. The names of new machines depend on it, so that the
+/// warnings and the forecast have the same names.
+const IDENTITY: [&str; 4] = [
+    "/metadata/uid",
+    "/metadata/resourceVersion",
+    "/metadata/creationTimestamp",
+    "/metadata/generation",
+];
+
+/// Copies fields from the stored object.
+fn keep(object: &mut Value, old: Option<&Document>, pointers: &[&str]) {
+    for pointer in pointers {
+        if let Some(value) = old.and_then(|old| old.object.pointer(pointer)) {
+            put(object, pointer, value.clone());
+        }
+    }
 }
 
 /// Sets a field of an object.

@@ -20,6 +20,7 @@ pub(in crate::cli) fn as_json(assessment: &Assessment, now: Timestamp) -> Value 
         "valid": matches!(assessment.reading, Reading::Valid(_)),
         "deleting": matches!(assessment.reading, Reading::Leaving),
         "active": assessment.is_active(),
+        "generation": assessment.set.metadata.generation,
         "conditions": conditions,
         "waits": plan.waits.iter().map(|wait| json!({
             "index": wait.index, "machine": wait.machine(), "for": wait.reason.name(), "message": wait.message,

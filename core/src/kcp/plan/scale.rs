@@ -1,6 +1,7 @@
 //! Creations and deletions: to the number of replicas, and to replace outdated machines.
 
 use super::{PAUSED_ROLLOUT, Plan, Step, WaitReason};
+use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
 use crate::kcp::action::{Action, machine_ref};
 use crate::kcp::create::create;
 use crate::kcp::desired::Bootstrap;
@@ -105,12 +106,35 @@ fn remove(state: &State, plan: &mut Plan) {
     plan.steps.push(delete(state, machine, because));
 }
 
-/// The deletion of a machine.
+/// The deletion of a machine of a control plane that stays.
+///
+/// The hook delays the end of the machine until its etcd member is removed. A webhook or a policy of
+/// others may remove the hook. Then the member is removed before the machine is deleted, because a
+/// member that stays votes and does not answer any more.
 pub(super) fn delete(state: &State, machine: &MachineState, because: String) -> Step {
+    let leaves_first = state.is_etcd_managed() && !machine.has(PRE_TERMINATE_HOOK);
+    let member = machine.member.clone().filter(|_| leaves_first);
+    deletion(state, machine, because, member, leaders_after(state, machine))
+}
+
+/// The deletion of a machine together with its control plane. etcd is not changed any more: its last
+/// members could not answer (V119).
+pub(super) fn delete_with_control_plane(state: &State, machine: &MachineState, because: String) -> Step {
+    deletion(state, machine, because, None, Vec::new())
+}
+
+fn deletion(
+    state: &State,
+    machine: &MachineState,
+    because: String,
+    member: Option<String>,
+    move_leader_to: Vec<String>,
+) -> Step {
     Step {
         action: Action::Delete {
             failure_domain: machine.failure_domain().to_owned(),
-            move_leader_to: leaders_after(state, machine),
+            member,
+            move_leader_to,
         },
         subject: machine_ref(state.namespace(), machine.name()),
         index: None,

@@ -212,6 +212,16 @@ fn no_machine_is_created_before_the_cluster_has_infrastructure_and_an_endpoint()
 }
 
 #[test]
+fn v152_a_control_plane_to_which_the_cluster_does_not_refer_does_nothing() {
+    let mut world = World::new("");
+    world.cluster["spec"]["controlPlaneRef"] = json!({"kind": "KubeadmControlPlane", "name": "cp"});
+    assert!(next(&world).starts_with("create "), "{}", next(&world));
+    world.cluster["spec"]["controlPlaneRef"]["name"] = json!("other");
+    assert_eq!(next(&world), "waits ClusterReady");
+    assert!(world.state().cluster.is_none(), "its certificates are not created either");
+}
+
+#[test]
 fn v42_no_machine_is_adopted_while_one_is_too_far_from_the_version_or_has_another_bootstrap() {
     let adopted = |version: Value, kind: &str| {
         let mut world = World::new("abc");
@@ -327,6 +337,61 @@ fn leadership_moves_to_the_newest_healthy_machine_before_the_leader_is_deleted()
     assert_eq!(moved(&world), "m-2 m-4 m-3 m-1");
     world.etcd.as_mut().unwrap()["leader"] = json!("n-1");
     assert_eq!(moved(&world), "");
+}
+
+#[test]
+fn v118_the_member_of_a_machine_without_a_hook_is_removed_before_the_machine_is_deleted() {
+    let mut world = World::new("abcab");
+    world.spec()["replicas"] = json!(3);
+    let deleted = |world: &World| {
+        let plan = planned(world);
+        match &plan.disruptive().unwrap().action {
+            Action::Delete { member, .. } => member.clone(),
+            action => panic!("{action:?}"),
+        }
+    };
+    assert_eq!(deleted(&world), None, "the hook delays the deletion");
+    for machine in &mut world.machines {
+        machine["metadata"]["annotations"] = json!({});
+    }
+    assert_eq!(deleted(&world).as_deref(), Some("n-0"));
+}
+
+#[test]
+fn v119_a_deletion_of_the_control_plane_does_not_change_etcd() {
+    let mut world = World::new("ab");
+    world.etcd.as_mut().unwrap()["leader"] = json!("n-0");
+    world.control_plane["metadata"]["deletionTimestamp"] = json!("2026-06-01T11:00:00Z");
+    for machine in &mut world.machines {
+        machine["metadata"]["annotations"] = json!({});
+    }
+    let plan = planned(&world);
+    assert_eq!(plan.steps.len(), 2, "{plan:?}");
+    for step in &plan.steps {
+        let Action::Delete {
+            member, move_leader_to, ..
+        } = &step.action
+        else {
+            panic!("{step:?}")
+        };
+        assert!(member.is_none() && move_leader_to.is_empty(), "{step:?}");
+    }
+}
+
+#[test]
+fn v150_a_member_that_has_not_started_stays_while_a_machine_with_a_node_has_none() {
+    let mut world = World::new("abc");
+    let members = |names: &[&str]| -> Value { names.iter().map(|name| json!({"name": name})).collect() };
+    world.etcd.as_mut().unwrap()["members"] = members(&["n-0", "n-1", ""]);
+    let plan = planned(&world);
+    assert!(plan.disruptive().is_none(), "{plan:?}");
+    let told = plan
+        .waits
+        .iter()
+        .any(|wait| wait.message.contains("may be that of machine m-2"));
+    assert!(told, "{:?}", plan.waits);
+    world.etcd.as_mut().unwrap()["members"] = members(&["n-0", "n-1", "", ""]);
+    assert_eq!(next(&world), "remove-member ", "one more than there are machines");
 }
 
 #[test]

@@ -104,3 +104,22 @@ fn v95_a_machine_that_is_stored_with_other_values_is_not_replaced() {
     world.spec()["kubeadmConfigSpec"]["verbosity"] = json!(2);
     assert_eq!(degraded(&world), [""; 0]);
 }
+
+#[test]
+fn v151_a_new_machine_has_no_name_of_an_old_node_or_etcd_member() {
+    let name = |world: &World| {
+        let step = create(&world.state(), None, Bootstrap::Join, String::new()).unwrap();
+        step.subject.name
+    };
+    let mut world = World::new("abc");
+    let first = name(&world);
+    assert_eq!(name(&world), first, "a lost request is repeated with the same name");
+    let members = world.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap();
+    members.push(json!({"name": first}));
+    let second = name(&world);
+    assert_ne!(second, first);
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": second}});
+    world.others.push(node);
+    let third = name(&world);
+    assert!(third != first && third != second, "{third}");
+}

@@ -5,6 +5,7 @@ use proptest::test_runner::Config;
 use serde_json::{Value, json};
 
 use super::super::*;
+use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
 use crate::kcp::samples::{World, now};
 use crate::model::{MembershipChange, quorum_after};
 
@@ -234,12 +235,14 @@ fn check(state: &State, step: &Step, setting: Setting) -> Result<(), TestCaseErr
             prop_assert!(in_progress || !joining, "the last machine has joined");
             prop_assert!(state.machines.is_empty() || voting(MembershipChange::Add));
         }
-        Action::Delete { .. } => {
+        Action::Delete { member, .. } => {
             let machine = machine.ok_or_else(|| TestCaseError::fail("the machine exists"))?;
             prop_assert!(!machine.is_deleting(), "no second deletion");
             prop_assert!(!setting.initialized || state.deleting().next().is_none());
             prop_assert!(!setting.initialized || state.machines.len() > 1);
             prop_assert!(!setting.initialized || others_serve(name));
+            let has_hook = machine.has(PRE_TERMINATE_HOOK);
+            prop_assert!(has_hook || !state.is_etcd_managed() || *member == machine.member);
             if let Some(member) = machine.member.as_deref().filter(|_| setting.initialized) {
                 prop_assert!(voting(MembershipChange::Remove(member)), "{member} {members:?}");
             }
