@@ -38,6 +38,7 @@ test: simulator ## Run all tests with a real API server, and every single fault 
 	$(SIMULATE) --exhaustive
 	$(SIMULATE)-control-planes --scenario both --exhaustive
 	$(SIMULATE)-control-planes --mutants --seeds 40
+	$(SIMULATE)-machine-pools --mutants --seeds 200
 
 simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=release for millions of seeds
 	$(SIMULATE) --digest --seeds 16 | diff sandbox/tests/simulation/traces.txt -
@@ -46,6 +47,7 @@ simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=re
 	$(SIMULATE) --scenario melee --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE) --scenario neighbours --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE) --scenario corners --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
+	$(SIMULATE)-machine-pools --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 
 MUTANTS := $(or $(CARGO_TARGET_DIR),target)/generated-mutants
 mutants: simulator ## Change each point of the decisions, and hunt the changes: ROUNDS=10 AGAIN=1 SAMPLE=40

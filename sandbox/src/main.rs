@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use capstan_sandbox::bench;
 use capstan_sandbox::control_plane::{Binaries, ControlPlane, Options};
 use capstan_sandbox::installation::Cluster;
-use capstan_sandbox::simulation::{control_planes, generated};
+use capstan_sandbox::simulation::{control_planes, generated, machine_pool};
 use capstan_sandbox::tour::{self, Guest, Home, Screen};
 use capstan_sandbox::{release, simulation};
 use clap::{Parser, Subcommand};
@@ -67,6 +67,29 @@ struct ControlPlanes {
     exhaustive: bool,
     /// Instead of seeds, insert known bugs, and check that the invariants find them
     #[arg(long, conflicts_with_all = ["trace", "exhaustive"])]
+    mutants: bool,
+    /// The number of threads; by default one for each core
+    #[arg(long)]
+    cores: Option<u64>,
+}
+
+/// The arguments of the simulation of the controller of MachinePools.
+#[derive(clap::Args)]
+struct Pools {
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// The number of seeds in each mode
+    #[arg(long, default_value_t = 1000)]
+    seeds: u64,
+    /// Run only this mode: extend or own
+    #[arg(long, value_name = "MODE")]
+    mode: Option<String>,
+    /// Print each step of the first seed; needs a mode
+    #[arg(long, requires = "mode")]
+    trace: bool,
+    /// Instead of seeds, insert known bugs, and check that the invariants find them
+    #[arg(long, conflicts_with = "trace")]
     mutants: bool,
     /// The number of threads; by default one for each core
     #[arg(long)]
@@ -152,6 +175,8 @@ enum Command {
     },
     /// The same for the controller of ControlPlanes, in clusters of its own
     SimulateControlPlanes(ControlPlanes),
+    /// The same for the controller of MachinePools, beside a core manager and in its place
+    SimulateMachinePools(Pools),
     /// Insert known bugs into the controllers, and check that the simulation finds them; exits 1 if
     /// it misses one
     Mutants {
@@ -256,6 +281,7 @@ fn main() -> ExitCode {
         }),
         command @ Command::Simulate { .. } => simulate_command(command),
         Command::SimulateControlPlanes(arguments) => simulate_control_planes(&arguments),
+        Command::SimulateMachinePools(arguments) => simulate_machine_pools(&arguments),
         Command::Mutants { seeds, trace, output } => mutants(seeds, trace, output),
         Command::Decisions { folder } => decisions(&folder),
         Command::GeneratedMutants {
@@ -387,6 +413,48 @@ fn simulate_control_planes(arguments: &ControlPlanes) -> Result<()> {
         let sum = control_planes::simulate(from, arguments.seeds, scenario, threads(arguments.cores))?;
         print_summary(&sum, scenario, Output::Text)
     }
+}
+
+#[expect(clippy::print_stdout, reason = "the result of the command")]
+fn simulate_machine_pools(arguments: &Pools) -> Result<()> {
+    if arguments.mutants {
+        return machine_pool_mutants(arguments.seeds);
+    }
+    let wanted = |name: &str| arguments.mode.as_deref().is_none_or(|mode| mode == name);
+    for (mode, _) in machine_pool::MODES.into_iter().filter(|(mode, _)| wanted(mode.name())) {
+        if arguments.trace {
+            let simulation = machine_pool::simulation(mode, move || machine_pool::controller(mode))?;
+            print_trace(arguments.from, simulation.trace(arguments.from)?)?;
+            continue;
+        }
+        let sum = machine_pool::simulate(mode, arguments.from, arguments.seeds, threads(arguments.cores))?;
+        print!("{}", simulation::show::declared(&sum));
+        anyhow::ensure!(
+            sum.violations.is_empty(),
+            "{} seed(s) of the mode {} violate an invariant",
+            sum.violations.len(),
+            mode.name()
+        );
+    }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the result of the command")]
+fn machine_pool_mutants(seeds: u64) -> Result<()> {
+    let mut survivors = 0;
+    for (bug, fits, found) in machine_pool::bugs::hunt(seeds)? {
+        match found {
+            Some((seed, violation)) if fits.contains(&violation.invariant) => {
+                println!("{bug:?}: seed {seed} violates {}", violation.invariant);
+            }
+            other => {
+                survivors += 1;
+                println!("{bug:?}: NOT FOUND {other:?}");
+            }
+        }
+    }
+    anyhow::ensure!(survivors == 0, "{survivors} bug(s) are not found");
+    Ok(())
 }
 
 #[expect(clippy::print_stdout, reason = "the result of the command")]

@@ -10,6 +10,7 @@ mod kinds;
 mod metrics;
 mod nodes;
 mod running;
+mod unlabelled;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,6 +36,7 @@ use crate::runtime::{
 use crate::workload::{ManagedCluster, ManagedClusters};
 use kinds::{Kinds, Needed};
 use nodes::KnownNodes;
+use unlabelled::{Names, Unlabelled};
 
 pub use kinds::{WatchKinds, WatchedKind};
 pub use metrics::MachinePoolMetrics;
@@ -42,7 +44,8 @@ pub use running::{LEASE, caches, settings, start, watch_with};
 
 /// When a pool whose infrastructure is not known yet is reconciled again.
 const UNKNOWN: SignedDuration = SignedDuration::from_secs(1);
-/// When a pool whose Nodes are read from its cluster is reconciled again. They are not watched.
+/// When a pool is reconciled again whose Nodes are read from its cluster, or one of whose Machines
+/// lacks a label. They are not watched.
 const NODES_AGE: SignedDuration = SignedDuration::from_secs(30);
 
 /// The controller.
@@ -51,6 +54,7 @@ pub struct MachinePools<W> {
     mode: Mode,
     kinds: Kinds,
     nodes: Mutex<BTreeMap<ObjectRef, KnownNodes>>,
+    unlabelled: Unlabelled,
     metrics: MachinePoolMetrics,
 }
 
@@ -67,6 +71,7 @@ pub struct Found {
     key: ObjectRef,
     pool: Arc<MachinePool>,
     needed: Needed,
+    names: Names,
     /// The state and the plan; `None` while the infrastructure is not known.
     assessed: Option<(PoolState, Plan)>,
     /// The cluster whose Nodes decide, if any.
@@ -81,6 +86,7 @@ impl<W> MachinePools<W> {
             mode,
             kinds: Kinds::new(watch),
             nodes: Mutex::default(),
+            unlabelled: Unlabelled::default(),
             metrics,
         }
     }
@@ -90,8 +96,15 @@ impl<W> MachinePools<W> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The objects of a pool in a view; `None` while a part is not known.
-    fn observed(&self, pool: &Arc<MachinePool>, key: &ObjectRef, view: &View, needed: &Needed) -> Option<Observed> {
+    /// The objects of a pool in a view, and the names of the machines that it shows; `None` while a
+    /// part is not known.
+    fn observed(
+        &self,
+        pool: &Arc<MachinePool>,
+        key: &ObjectRef,
+        view: &View,
+        needed: &Needed,
+    ) -> Option<(Observed, Names)> {
         let (namespace, template) = (key.namespace.as_str(), &pool.spec.template.spec);
         let of = |role: &Option<(String, String)>, name: &str| {
             let Some((group, kind)) = role else { return Some(None) };
@@ -121,11 +134,22 @@ impl<W> MachinePools<W> {
         let machines = view.within::<Machine>(&CLUSTER_API_MACHINES, namespace);
         let own = machines.filter(|machine| observed.is_of_pool(&machine.metadata.labels));
         observed.machines = own.cloned().collect();
+        let machines = observed.machines.iter().map(|machine| machine.metadata.name());
+        let machines: BTreeSet<String> = machines.map(str::to_owned).collect();
+        let instances = observed.instances.iter().map(|one| one.metadata.name());
+        let without = instances.filter(|name| !machines.contains(*name)).map(str::to_owned);
+        let names = Names {
+            without: without.collect(),
+            machines,
+        };
+        let unlabelled = self.unlabelled.of(key).into_iter();
+        let hidden = unlabelled.filter(|machine| !names.machines.contains(machine.metadata.name()));
+        observed.machines.extend(hidden);
         if let Some(nodes) = self.nodes().get(key).and_then(|known| known.nodes.clone()) {
             observed.nodes = nodes;
             observed.knows_nodes = true;
         }
-        Some(observed)
+        Some((observed, names))
     }
 
     /// The kind of the object that a step writes.
@@ -235,6 +259,7 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         let is_gone = view.objects.metadata(object).is_none();
         if is_gone {
             self.nodes().remove(object);
+            self.unlabelled.forget(object);
             self.kinds.forget(object);
             self.metrics.gone(object);
         }
@@ -264,6 +289,7 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         let infrastructure = self.kinds.infrastructure_of(pool, view);
         let needed = Needed::of(pool, infrastructure.as_deref(), self.mode);
         let observed = self.observed(pool, key, view, &needed);
+        let (observed, names) = observed.unzip();
         let assessed = observed.map(|observed| {
             let state = PoolState::observe(&observed, moment.time);
             let plan = plan(&state, self.mode, moment.time);
@@ -274,6 +300,7 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
             key: key.clone(),
             pool: Arc::clone(pool),
             needed,
+            names: names.unwrap_or_default(),
             assessed,
             nodes_of,
         })
@@ -281,10 +308,16 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
 
     async fn inquire<C: Cluster>(&self, cluster: &C, observed: &Found) -> bool {
         let is_unknown = observed.assessed.is_none();
-        let discovered = self
+        let mut discovered = self
             .kinds
             .discover(cluster, &observed.key, &observed.needed, is_unknown)
             .await;
+        if self.mode == Mode::Own && !is_unknown {
+            let searched = self
+                .unlabelled
+                .search(cluster, &observed.key, &observed.pool, &observed.names);
+            discovered |= searched.await;
+        }
         let Some(of) = &observed.nodes_of else {
             self.nodes().remove(&observed.key);
             return discovered;
@@ -469,7 +502,8 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
             key: error.to_string(),
         });
         let taken = reconciled.taken.iter().filter_map(|at| plan.steps.get(*at));
-        let polled = observed.nodes_of.as_ref().and_then(|_| now.checked_add(NODES_AGE).ok());
+        let is_polled = observed.nodes_of.is_some() || self.unlabelled.is_unwatched(&observed.key);
+        let polled = now.checked_add(NODES_AGE).ok().filter(|_| is_polled);
         Report {
             about,
             lasting: waits.chain(stops).chain(failures).collect(),

@@ -22,7 +22,7 @@ use crate::random::Random;
 
 use super::engine::faults::FaultRates;
 use super::engine::kinds::{CachedKind, KindId, ObjectKey, ObjectMap};
-use super::engine::options::{RunOptions, Violation};
+use super::engine::options::{Outcome, RunOptions, Violation};
 use super::engine::port::Call;
 use super::engine::replica::Controller;
 use super::engine::run::{Summary, run_seeds};
@@ -243,8 +243,28 @@ impl Simulation {
     /// # Errors
     /// When the API server does not serve a declared kind, or cannot store a declared object.
     pub fn run(self, seeds: Range<u64>) -> Result<Summary> {
+        self.run_on(seeds, 2)
+    }
+
+    /// Runs these seeds on so many threads.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_on(self, seeds: Range<u64>, threads: u64) -> Result<Summary> {
         let declared = Arc::new(self);
-        run_seeds::<Declared>(&seeds, 2, |seed| Ok(schedule(seed, &declared)))
+        run_seeds::<Declared>(&seeds, threads, |seed| Ok(schedule(seed, &declared)))
+    }
+
+    /// Runs one seed with a trace.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn trace(self, seed: u64) -> Result<Outcome> {
+        let options = RunOptions {
+            trace: true,
+            ..RunOptions::default()
+        };
+        Ok(World::<Declared>::new(schedule(seed, &Arc::new(self)), options)?.run())
     }
 
     /// The first of these seeds that violates an invariant, with the violation. It looks for no
