@@ -10,8 +10,10 @@
     reason = "a panic fails the test, and the sizes are of interest"
 )]
 
+mod drain;
 mod extend;
 mod large;
+mod live;
 mod own;
 mod records;
 mod world;
