@@ -20,8 +20,9 @@ LAWS := $(CARGO) test --quiet --locked --profile $(PROFILE) --package capstan-co
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
-run: build ## Start a local cluster with Capstan and show a tour; CONTEXT=name uses an existing cluster
-	@exec $(BIN)/capstan-sandbox run $(if $(CONTEXT),--context '$(CONTEXT)') $(if $(ADDRESS),--address '$(ADDRESS)')
+run: build ## Start a local cluster with Capstan and show a tour; CONTEXT=name uses an existing cluster, TOUR=kubeadm shows a KubeadmControlPlane
+	@exec $(BIN)/capstan-sandbox run $(if $(CONTEXT),--context '$(CONTEXT)') $(if $(ADDRESS),--address '$(ADDRESS)') \
+		$(if $(TOUR),--tour '$(TOUR)')
 
 # One call builds both packages. Separate calls would build common dependencies twice, because their
 # features differ.
@@ -38,6 +39,7 @@ test: simulator ## Run all tests with a real API server, and every single fault 
 	$(SIMULATE) --exhaustive
 	$(SIMULATE)-control-planes --scenario both --exhaustive
 	$(SIMULATE)-control-planes --mutants --seeds 40
+	$(SIMULATE)-both-apis --mutants --seeds 60
 	$(SIMULATE)-machine-pools --mutants --seeds 200
 
 simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=release for millions of seeds
@@ -47,6 +49,7 @@ simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=re
 	$(SIMULATE) --scenario melee --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE) --scenario neighbours --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE) --scenario corners --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
+	$(SIMULATE)-control-planes --from $(FROM) --seeds $$((($(SEEDS) + 49) / 50))
 	$(SIMULATE)-machine-pools --from $(FROM) --seeds $$((($(SEEDS) + 199) / 200))
 
 MUTANTS := $(or $(CARGO_TARGET_DIR),target)/generated-mutants

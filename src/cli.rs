@@ -35,6 +35,7 @@ mod output;
 mod page_report;
 pub mod plan;
 pub mod preflight;
+mod refusal;
 pub mod register;
 mod registration;
 mod report;
@@ -93,7 +94,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // If standard error is closed, the message cannot be reported anywhere.
-            let _ignored = writeln!(std::io::stderr(), "error: {error:#}");
+            let _ignored = writeln!(std::io::stderr(), "error: {}", refusal::sentence(&error));
             ExitCode::from(2)
         }
     }

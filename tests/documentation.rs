@@ -14,6 +14,7 @@
 
 mod documentation {
     mod decisions;
+    mod stories;
 }
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -205,6 +205,13 @@ fn the_role_of_the_controller_of_control_planes_writes_machines_health_checks_an
     ] {
         grant(&mut wanted, (Scoped::Namespace, group, resource, "*"), verbs);
     }
+    let status = (
+        Scoped::Cluster,
+        "config.openshift.io",
+        "clusteroperators/status",
+        "control-plane-machine-set",
+    );
+    grant(&mut wanted, status, &["patch"]);
     // The addresses of etcd members, for --etcd-members=capstan.
     grant(&mut wanted, (Scoped::Namespace, "", "pods", "*"), &["list"]);
     assert_eq!(

@@ -9,7 +9,7 @@
     reason = "a test that fails is what these are for"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use capstan::cli::Cli;
@@ -112,6 +112,28 @@ fn the_controller_of_kubeadm_control_planes_runs_under_the_account_that_its_role
 #[test]
 fn the_controller_of_machine_pools_runs_under_the_account_that_its_roles_are_bound_to() {
     runs_under_its_account("machine-pool-controllers");
+}
+
+#[test]
+fn v99_the_account_of_each_deployment_may_review_the_tokens_of_clients_of_its_metrics() {
+    let bindings = documents(&Component::SecureMetrics.files());
+    let binding = bindings
+        .iter()
+        .find(|object| object["kind"] == "ClusterRoleBinding")
+        .unwrap();
+    let accounts: BTreeSet<&str> = binding["subjects"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|subject| subject["name"].as_str().unwrap())
+        .collect();
+    let deployments = Feature::ALL
+        .iter()
+        .flat_map(|feature| documents(&deployment_files(*feature)));
+    for deployment in deployments.filter(|object| object["kind"] == "Deployment") {
+        let account = &deployment["spec"]["template"]["spec"]["serviceAccountName"];
+        assert!(accounts.contains(account.as_str().unwrap()), "{account}");
+    }
 }
 
 /// Checks a component with one controller. Its name is the flag of the controller.

@@ -1,5 +1,6 @@
 //! `capstan check` of objects that exist in the Machine API and in Cluster API: the verdict of a
-//! cluster, offline, also for kinds without a schema in Capstan. No API server is needed.
+//! cluster, offline, also for kinds without a schema in Capstan; and that each row of the document
+//! has a test of the sync controller. No API server is needed.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,6 +10,7 @@
     reason = "a test that fails is what these are for"
 )]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -218,4 +220,59 @@ fn offline_every_field_that_prevents_a_migration_is_named() {
         );
     }
     assert!(!output.contains("more; capstan check"), "{output}");
+}
+
+/// The rows of the table about tests, as pairs of a row and a kind, with the names of the tests.
+fn tested() -> Vec<(BTreeSet<String>, String, Vec<String>)> {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/both-apis.md")).unwrap();
+    let table = page
+        .split("| rows | kind | test in `tests/mirroring` |")
+        .nth(1)
+        .unwrap();
+    let lines = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    lines
+        .map(|line| {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let rows = cells[0].split(", ").map(str::to_owned).collect();
+            let tests = cells[2].split('`').skip(1).step_by(2).map(str::to_owned).collect();
+            (rows, cells[1].to_owned(), tests)
+        })
+        .collect()
+}
+
+#[test]
+fn each_row_of_the_document_has_a_test_of_the_sync_controller_for_each_kind() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mirroring");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let sources: String = files
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    let tested = tested();
+    for (rows, kind, tests) in &tested {
+        assert!(!tests.is_empty(), "{rows:?} of {kind}");
+        for test in tests {
+            // The function, and a call or an attribute that runs it.
+            assert!(sources.contains(&format!("fn {test}(")), "{test} does not exist");
+            let runs = sources.matches(&format!("{test}(")).count() > 1
+                || sources.contains(&format!("#[tokio::test(flavor = \"multi_thread\")]\nasync fn {test}("));
+            assert!(runs, "nothing runs {test}");
+        }
+    }
+    let of = |kind: &str| -> BTreeSet<&str> {
+        let rows = tested.iter().filter(|(_, of, _)| of == kind);
+        rows.flat_map(|(rows, _, _)| rows.iter().map(String::as_str)).collect()
+    };
+    let creation = ["T1", "T3", "T4", "T9", "T10", "T11", "migration there and back"];
+    for (kind, others) in [
+        ("Machine", &["T7", "T8", "T12", "T13", "A11", "A12"][..]),
+        (
+            "MachineSet",
+            &["D1", "D2", "D3", "A11", "a rollout under either authority"],
+        ),
+        ("MachineHealthCheck", &["D1", "D2", "D3"]),
+    ] {
+        let expected: BTreeSet<&str> = creation.iter().chain(others).copied().collect();
+        assert_eq!(of(kind), expected, "{kind}");
+    }
 }

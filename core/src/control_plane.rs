@@ -6,6 +6,7 @@
 //! the code of `cpms`. Nothing here writes to a cluster or reads a clock.
 
 pub mod action;
+pub mod cluster_operator;
 pub mod degraded;
 mod gates;
 pub mod generate;

@@ -7,11 +7,14 @@
 //! manager, `status` decides what is reported, and `rules` judges edits.
 
 pub mod action;
+#[cfg(test)]
+mod defects;
 mod desired;
 pub mod observed;
 mod order;
 mod own;
 pub mod plan;
+mod progress;
 pub mod records;
 pub mod removal;
 pub mod report;
@@ -24,12 +27,13 @@ pub mod status;
 mod strategy;
 #[cfg(test)]
 mod tests;
+mod version;
 
 pub use action::Mode;
 
 /// The types of the conditions that Capstan alone sets.
 pub mod condition {
-    /// Whether nothing is deleted until a user acts.
+    /// Whether a user must act: the message says what stops until then.
     pub const DEGRADED: &str = "Degraded";
     /// Whether a single instance of the pool can be deleted.
     pub const DELETABLE: &str = "InstancesDeletable";

@@ -9,8 +9,9 @@ use anyhow::{Context, Result};
 use capstan_sandbox::bench;
 use capstan_sandbox::control_plane::{Binaries, ControlPlane, Options};
 use capstan_sandbox::installation::Cluster;
-use capstan_sandbox::simulation::{control_planes, generated, machine_pool};
-use capstan_sandbox::tour::{self, Guest, Home, Screen};
+use capstan_sandbox::simulation::machine_pool::command;
+use capstan_sandbox::simulation::{both_apis, control_planes, generated};
+use capstan_sandbox::tour::{self, Guest, Home, Neighbourhood, Screen};
 use capstan_sandbox::{release, simulation};
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
@@ -25,6 +26,15 @@ static ALLOCATOR: bench::Counting<mimalloc::MiMalloc> = bench::Counting(mimalloc
 struct Arguments {
     #[command(subcommand)]
     command: Command,
+}
+
+/// A tour of `run`.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Tour {
+    /// The control plane machines of the Machine API
+    Machines,
+    /// A KubeadmControlPlane beside the controllers of Cluster API, which Go builds
+    Kubeadm,
 }
 
 /// The format of a result.
@@ -73,23 +83,23 @@ struct ControlPlanes {
     cores: Option<u64>,
 }
 
-/// The arguments of the simulation of the controller of MachinePools.
+/// The arguments of the simulation of the controllers of objects in both APIs.
 #[derive(clap::Args)]
-struct Pools {
+struct BothApis {
     /// The first seed
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// The number of seeds in each mode
+    /// The number of seeds
     #[arg(long, default_value_t = 1000)]
     seeds: u64,
-    /// Run only this mode: extend or own
-    #[arg(long, value_name = "MODE")]
-    mode: Option<String>,
-    /// Print each step of the first seed; needs a mode
-    #[arg(long, requires = "mode")]
+    /// Print each step of the first seed
+    #[arg(long)]
     trace: bool,
-    /// Instead of seeds, insert known bugs, and check that the invariants find them
+    /// Instead of seeds, inject each single fault at each write of a fixed schedule
     #[arg(long, conflicts_with = "trace")]
+    exhaustive: bool,
+    /// Instead of seeds, insert known bugs, and check that the invariants find them
+    #[arg(long, conflicts_with_all = ["trace", "exhaustive"])]
     mutants: bool,
     /// The number of threads; by default one for each core
     #[arg(long)]
@@ -109,6 +119,9 @@ enum Command {
         /// Address at which the API server of that cluster reaches this machine
         #[arg(long, value_name = "ADDRESS", requires = "context")]
         address: Option<String>,
+        /// What the tour shows
+        #[arg(long, value_enum, default_value = "machines", conflicts_with = "context")]
+        tour: Tour,
         /// The capstan binary; by default the one in the folder of this program
         #[arg(long, value_name = "FILE")]
         capstan: Option<PathBuf>,
@@ -176,7 +189,21 @@ enum Command {
     /// The same for the controller of ControlPlanes, in clusters of its own
     SimulateControlPlanes(ControlPlanes),
     /// The same for the controller of MachinePools, beside a core manager and in its place
-    SimulateMachinePools(Pools),
+    SimulateMachinePools(command::Arguments),
+    /// The same for the controllers of objects in both APIs
+    SimulateBothApis(BothApis),
+    /// The same for the controller of KubeadmControlPlanes, with a managed cluster
+    SimulateKubeadm {
+        /// The first seed
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// The number of seeds
+        #[arg(long, default_value_t = 100)]
+        seeds: u64,
+        /// Print each step of the first seed
+        #[arg(long)]
+        trace: bool,
+    },
     /// Insert known bugs into the controllers, and check that the simulation finds them; exits 1 if
     /// it misses one
     Mutants {
@@ -266,12 +293,19 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run {
+            context: None,
+            tour: Tour::Kubeadm,
+            capstan,
+            ..
+        } => until_signal(tour_of_kubeadm(capstan)),
+        Command::Run {
             context: None, capstan, ..
         } => until_signal(tour_in_sandbox(capstan)),
         Command::Run {
             context: Some(context),
             address,
             capstan,
+            ..
         } => tour_in_context(&context, address.as_deref(), capstan),
         Command::Kube => kube(),
         Command::Release { capstan, file, out } => release::assemble(&capstan, &file, &out),
@@ -282,6 +316,8 @@ fn main() -> ExitCode {
         command @ Command::Simulate { .. } => simulate_command(command),
         Command::SimulateControlPlanes(arguments) => simulate_control_planes(&arguments),
         Command::SimulateMachinePools(arguments) => simulate_machine_pools(&arguments),
+        Command::SimulateBothApis(arguments) => simulate_both_apis(&arguments),
+        Command::SimulateKubeadm { from, seeds, trace } => simulate_kubeadm(from, seeds, trace),
         Command::Mutants { seeds, trace, output } => mutants(seeds, trace, output),
         Command::Decisions { folder } => decisions(&folder),
         Command::GeneratedMutants {
@@ -401,6 +437,14 @@ fn show_trace(seed: u64, scenario: Option<&str>) -> Result<()> {
     print_trace(seed, simulation::trace(seed, scenario)?)
 }
 
+fn simulate_kubeadm(from: u64, seeds: u64, trace: bool) -> Result<()> {
+    let simulation = simulation::kubeadm::simulation(simulation::kubeadm::controller)?;
+    if trace {
+        return print_trace(from, simulation.trace(from)?);
+    }
+    print_summary(&simulation.run(from..from.saturating_add(seeds))?, None, Output::Text)
+}
+
 fn simulate_control_planes(arguments: &ControlPlanes) -> Result<()> {
     let (from, scenario) = (arguments.from, arguments.scenario.as_deref());
     if arguments.mutants {
@@ -415,57 +459,52 @@ fn simulate_control_planes(arguments: &ControlPlanes) -> Result<()> {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the result of the command")]
-fn simulate_machine_pools(arguments: &Pools) -> Result<()> {
+fn simulate_both_apis(arguments: &BothApis) -> Result<()> {
+    let threads = threads(arguments.cores);
     if arguments.mutants {
-        return machine_pool_mutants(arguments.seeds);
+        both_apis_mutants(arguments.seeds, threads)
+    } else if arguments.exhaustive {
+        exhausted(&both_apis::exhaust(threads)?)
+    } else if arguments.trace {
+        print_trace(arguments.from, both_apis::trace(arguments.from)?)
+    } else {
+        let sum = both_apis::simulate(arguments.from, arguments.seeds, threads)?;
+        print_summary(&sum, None, Output::Text)
     }
-    let wanted = |name: &str| arguments.mode.as_deref().is_none_or(|mode| mode == name);
-    for (mode, _) in machine_pool::MODES.into_iter().filter(|(mode, _)| wanted(mode.name())) {
-        if arguments.trace {
-            let simulation = machine_pool::simulation(mode, move || machine_pool::controller(mode))?;
-            print_trace(arguments.from, simulation.trace(arguments.from)?)?;
-            continue;
-        }
-        let sum = machine_pool::simulate(mode, arguments.from, arguments.seeds, threads(arguments.cores))?;
-        print!("{}", simulation::show::declared(&sum));
-        anyhow::ensure!(
-            sum.violations.is_empty(),
-            "{} seed(s) of the mode {} violate an invariant",
-            sum.violations.len(),
-            mode.name()
-        );
-    }
-    Ok(())
 }
 
 #[expect(clippy::print_stdout, reason = "the result of the command")]
-fn machine_pool_mutants(seeds: u64) -> Result<()> {
-    let mut survivors = 0;
-    for (bug, fits, found) in machine_pool::bugs::hunt(seeds)? {
+fn simulate_machine_pools(arguments: &command::Arguments) -> Result<()> {
+    command::run(arguments, threads(arguments.cores), &|text| print!("{text}"))
+}
+
+#[expect(clippy::print_stdout, reason = "the result of the command")]
+fn both_apis_mutants(seeds: u64, threads: u64) -> Result<()> {
+    let all = both_apis::hunt_all(seeds, threads)?;
+    for (mutant, found) in &all {
         match found {
-            Some((seed, violation)) if fits.contains(&violation.invariant) => {
-                println!("{bug:?}: seed {seed} violates {}", violation.invariant);
-            }
-            other => {
-                survivors += 1;
-                println!("{bug:?}: NOT FOUND {other:?}");
-            }
+            Some((invariant, seeds)) => println!("{mutant:?}: {invariant} after {seeds} seed(s)"),
+            None => println!("{mutant:?}: NOT FOUND"),
         }
     }
+    let known = both_apis::Mutant::SURVIVORS;
+    let survivors = all
+        .iter()
+        .filter(|(mutant, found)| found.is_none() && !known.contains(mutant));
+    let survivors = survivors.count();
     anyhow::ensure!(survivors == 0, "{survivors} bug(s) are not found");
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the result of the command")]
 fn exhaust_control_planes(scenario: &str, seed: u64) -> Result<()> {
-    let found = control_planes::exhaust(scenario, seed)?;
-    print!("{}", simulation::show::exhausted(std::slice::from_ref(&found)));
-    anyhow::ensure!(
-        found.violations.is_empty(),
-        "{} single fault(s) violate an invariant",
-        found.violations.len()
-    );
+    exhausted(&[control_planes::exhaust(scenario, seed)?])
+}
+
+#[expect(clippy::print_stdout, reason = "the result of the command")]
+fn exhausted(all: &[simulation::Exhausted]) -> Result<()> {
+    print!("{}", simulation::show::exhausted(all));
+    let violations: usize = all.iter().map(|one| one.violations.len()).sum();
+    anyhow::ensure!(violations == 0, "{violations} single fault(s) violate an invariant");
     Ok(())
 }
 
@@ -524,15 +563,11 @@ fn digest(from: u64, seeds: u64, scenario: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the result of the command")]
 fn exhaust(scenario: Option<&str>, cores: Option<u64>) -> Result<()> {
-    let all = simulation::exhaust_all(scenario, usize::try_from(threads(cores)).unwrap_or(1))?;
-    print!("{}", simulation::show::exhausted(&all));
-    let violations: usize = all.iter().map(|one| one.violations.len()).sum();
-    if violations > 0 {
-        anyhow::bail!("{violations} single fault(s) violate an invariant");
-    }
-    Ok(())
+    exhausted(&simulation::exhaust_all(
+        scenario,
+        usize::try_from(threads(cores)).unwrap_or(1),
+    )?)
 }
 
 fn simulate(from: u64, seeds: u64, scenario: Option<&str>, cores: Option<u64>, output: Output) -> Result<()> {
@@ -678,6 +713,19 @@ async fn tour_in_sandbox(capstan: Option<PathBuf>) -> Result<()> {
     home.migrate(&mut screen).await?;
     if std::io::stdout().is_terminal() {
         home.show_next_steps(&mut screen)?;
+        std::future::pending::<()>().await;
+    }
+    Ok(())
+}
+
+/// Runs the tour of a KubeadmControlPlane.
+async fn tour_of_kubeadm(capstan: Option<PathBuf>) -> Result<()> {
+    let capstan = capstan.map_or_else(tour::capstan_beside, Ok)?;
+    let mut screen = Screen::stdout();
+    let neighbourhood = Neighbourhood::start(&capstan, &mut screen).await?;
+    neighbourhood.play(&mut screen).await?;
+    if std::io::stdout().is_terminal() {
+        neighbourhood.show_next_steps(&mut screen)?;
         std::future::pending::<()>().await;
     }
     Ok(())

@@ -18,6 +18,7 @@
 //! | `machine_api` | the environment of the controllers of the Machine API |
 //! | `control_planes` | the same for the controller of ControlPlanes, with all that belongs to it |
 //! | `machine_pool` | a declared simulation of the controller of MachinePools |
+//! | `kubeadm` | the same for the controller of KubeadmControlPlanes, with a managed cluster |
 //! | `actors` | the actors around the controllers |
 //! | `both_apis` | the environment of the controllers of objects in both APIs |
 //! | `scenarios` | what happens in a run, by controller |
@@ -36,6 +37,7 @@ mod declared;
 mod engine;
 pub mod foreign;
 mod invariants;
+pub mod kubeadm;
 mod machine_api;
 pub mod machine_pool;
 mod mutants;
@@ -45,7 +47,7 @@ mod runs;
 mod scenarios;
 pub mod show;
 
-pub use declared::{Change, Simulation, Stored, Users};
+pub use declared::{Change, Companion, Simulation, Stored, Users};
 pub use engine::draws::Draws;
 pub use engine::exhaustive::Exhausted;
 pub use engine::faults;

@@ -6,6 +6,7 @@
 //! tour deletes every object that it created and changes no other object.
 
 mod guest;
+mod kubeadm;
 mod migration;
 mod page;
 mod rollout;
@@ -20,6 +21,7 @@ use capstan_core::schema::crd;
 use crate::control_plane::{ControlPlane, Options, wait_until};
 use crate::installation::{Cluster, NAMESPACE, SERVICE_ACCOUNT, Server, manifests, manifests_of, policies_in_force};
 pub use guest::Guest;
+pub use kubeadm::Neighbourhood;
 pub use screen::Screen;
 
 const SET: &str = include_str!("../../tests/fixtures/aws/set.yaml");

@@ -60,7 +60,7 @@ fn a_seed_is_the_same_run_each_time() {
     }
 }
 
-/// The other bugs of `Mutant::ALL` are not hunted yet: see the page about the simulation.
+/// `make test` hunts all bugs of `Mutant::ALL` with the optimised simulator.
 #[test]
 fn mirrors_that_are_created_without_a_pause_are_found() {
     for mutant in [Mutant::CreatesUnpaused, Mutant::CreatesUnpausedInfrastructure] {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use capstan_core::model::is_subdomain;
 
 use crate::tls::inspect::{self, Facts};
 use crate::tls::issue::{Authority, DAY, Names};
@@ -38,7 +39,7 @@ struct Issue {
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
     /// DNS name or IP address of the server; may be repeated.
-    #[arg(long, required = true, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, required = true, value_name = "NAME", value_delimiter = ',', value_parser = server_name)]
     dns: Vec<String>,
     /// Validity of the certificate in days.
     #[arg(long, default_value_t = 90, value_name = "DAYS", value_parser = clap::value_parser!(i64).range(1..=3650))]
@@ -71,6 +72,20 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Inspect(inspect) => inspect.run(now, &mut out),
+    }
+}
+
+/// Parses a name of a server. A client compares it with the host that it connects to, so that a
+/// URL, a port, or a space can never match.
+fn server_name(text: &str) -> Result<String, &'static str> {
+    let name = text.strip_prefix("*.").unwrap_or(text).to_ascii_lowercase();
+    if text.parse::<std::net::IpAddr>().is_ok() || is_subdomain(&name) {
+        Ok(text.to_owned())
+    } else {
+        Err(
+            "must be a DNS name such as capstan-webhook.openshift-machine-api.svc, or an IP address, without scheme and \
+             port",
+        )
     }
 }
 

@@ -1,7 +1,7 @@
 //! `capstan check`: gives the verdict of a cluster offline.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use capstan_core::admission::{Admission, Check, Checked, Checker, Options, Snapshot};
 use capstan_core::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane;
-use capstan_core::api::machine_openshift_io::{NAMESPACE, control_plane};
+use capstan_core::api::machine_openshift_io::{NAMESPACE, control_plane, control_plane_machine_set};
 use capstan_core::api::{cluster_x_k8s_io, infrastructure_cluster_x_k8s_io, machine_openshift_io};
 use capstan_core::model::{Operation, Propagation, User, Violation, Warning};
 use serde_json::{Value, json};
@@ -29,9 +29,10 @@ mod sarif;
 /// whose objects are not given causes a warning, and with --strict the exit code 1. An
 /// empty list of a kind, such as a ControlPlaneMachineSetList without items, tells that
 /// there are none; `kubectl get --raw` prints it, and `kubectl get -o yaml` does not. The
-/// objects of a folder are given to each other. A Scale (autoscaling/v1) is checked
-/// with the control plane of its name and namespace in --old or --with. An object
-/// that differs from --old in its status only is checked as an update of the status.
+/// objects of a folder are given to each other, and so are the objects of a file that
+/// have different kinds. A Scale (autoscaling/v1) is checked with the control plane of
+/// its name and namespace in --old or --with. An object that differs from --old in its
+/// status only is checked as an update of the status.
 ///
 /// The exit code is 0 if all objects are allowed, 1 if one is refused, and 2 if the
 /// input cannot be read or contains no object.
@@ -129,6 +130,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let admission = Admission::new(options).context("loading the built-in rules")?;
     let checker = Checker::new(admission).context("loading the built-in schemas")?;
+    if args.propagation.is_some() && args.operation != Some(OperationArg::Delete) {
+        bail!("--propagation must be given with --operation delete only: no other operation has a propagation policy");
+    }
     let inputs = args.old.iter().chain(&args.with).chain(&args.files);
     if inputs.filter(|path| path.as_os_str() == "-").count() > 1 {
         bail!("standard input (-) must be given at most once; it is given more than once");
@@ -138,8 +142,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut rows = Vec::new();
     let given = documents::snapshot(&inputs.with)?;
     for group in &inputs.groups {
+        let kinds = group.snapshots_by_kind(&given);
         for (position, document) in group.documents.iter().enumerate() {
-            let snapshot = group.snapshot_around(position, &given);
+            let snapshot = match kinds.get(&kind_of(document)) {
+                Some(snapshot) => Cow::Borrowed(snapshot),
+                None => group.snapshot_around(position, &given),
+            };
             rows.push(check(args, &checker, &inputs, document, &snapshot, &user)?);
         }
     }
@@ -192,7 +200,6 @@ impl Group {
     fn read(path: &PathBuf, with: &[Document]) -> anyhow::Result<Self> {
         let is_folder = path.is_dir();
         let mut documents = documents::read_all(std::slice::from_ref(path))?;
-        // The objects of a folder are looked up together; those of a file are not.
         if is_folder {
             documents = documents::distinct(documents)?;
         }
@@ -204,24 +211,36 @@ impl Group {
             let snapshot = Snapshot::of_files(std::slice::from_ref(&document.object));
             snapshot.unwrap_or_default()
         };
-        let snapshots = if is_folder {
-            documents.iter().map(snapshot).collect()
-        } else {
-            Vec::new()
-        };
         Ok(Self {
+            snapshots: documents.iter().map(snapshot).collect(),
             documents,
             is_folder,
-            snapshots,
         })
+    }
+
+    /// What the rules of the objects of each kind of a file look up: the given objects, and the
+    /// objects of the file that have another kind. A file may contain variants of one object, so
+    /// that objects of one kind are not given to each other. Empty for a folder.
+    fn snapshots_by_kind(&self, given: &Snapshot) -> BTreeMap<[String; 2], Snapshot> {
+        if self.is_folder {
+            return BTreeMap::new();
+        }
+        let kinds: BTreeSet<[String; 2]> = self.documents.iter().map(kind_of).collect();
+        let around = |kind: &[String; 2]| {
+            let mut snapshot = given.clone();
+            for (document, added) in self.documents.iter().zip(&self.snapshots) {
+                if kind_of(document) != *kind {
+                    snapshot.add(added);
+                }
+            }
+            snapshot
+        };
+        kinds.into_iter().map(|kind| (kind.clone(), around(&kind))).collect()
     }
 
     /// What the rules of the object at this position look up: the given objects, and the other
     /// objects of its folder that are not among them.
     fn snapshot_around<'s>(&self, position: usize, given: &'s Snapshot) -> Cow<'s, Snapshot> {
-        if !self.is_folder {
-            return Cow::Borrowed(given);
-        }
         let mut snapshot = given.clone();
         for (other, added) in self.snapshots.iter().enumerate() {
             if other != position {
@@ -303,6 +322,12 @@ fn check(
     })
 }
 
+/// The group and the kind of an object.
+fn kind_of(document: &Document) -> [String; 2] {
+    let [group, kind, ..] = document.identity();
+    [group.to_owned(), kind.to_owned()]
+}
+
 /// The identity of an object: group, kind, namespace, name. An object without a namespace belongs
 /// to the namespace of its API.
 fn identity<'a>(document: &'a Document, args: &'a Args) -> (&'a str, &'a str, &'a str, &'a str) {
@@ -330,7 +355,12 @@ fn is_scaled_by(object: &Document, scale: &Document) -> bool {
     let (kind, namespace, name) = object.key();
     let (_, scale_namespace, scale_name) = scale.key();
     let same_namespace = scale_namespace.is_empty() || namespace == scale_namespace;
-    [kubeadm_control_plane::KIND, control_plane::KIND].contains(&kind) && name == scale_name && same_namespace
+    let kinds = [
+        kubeadm_control_plane::KIND,
+        control_plane::KIND,
+        control_plane_machine_set::KIND,
+    ];
+    kinds.contains(&kind) && name == scale_name && same_namespace
 }
 
 /// The objects that rules look up.

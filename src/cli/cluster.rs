@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use axum::http::Uri;
+use axum::http::uri::{PathAndQuery, Scheme};
 use capstan_core::admission::Options;
 use capstan_core::api::cluster_x_k8s_io;
 use capstan_core::api::machine_openshift_io::NAMESPACE;
@@ -14,6 +16,7 @@ use capstan_core::model::is_subdomain;
 use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
+use super::refusal::{has_no_status, refusal};
 use crate::runtime::Watches;
 
 /// The timeout of the first connection to a cluster.
@@ -37,7 +40,7 @@ impl Cluster {
     /// # Errors
     /// The configuration cannot be read, or it does not describe a usable cluster.
     pub async fn client(&self) -> anyhow::Result<kube::Client> {
-        kube::Client::try_from(self.config().await?).context("connecting to the API server")
+        client_of(self.config().await?)
     }
 
     /// As [`Cluster::client`], with a metric of its watches.
@@ -61,7 +64,7 @@ impl Cluster {
         config.write_timeout = Some(timeout);
         let address = config.cluster_url.to_string();
         let address = address.trim_end_matches('/');
-        let client = kube::Client::try_from(config).context("connecting to the API server")?;
+        let client = client_of(config)?;
         let late = || format!("the API server at {address} did not respond within {timeout:?}");
         match tokio::time::timeout(timeout, client.apiserver_version()).await {
             Ok(Ok(version)) => Ok(Connection {
@@ -69,12 +72,21 @@ impl Cluster {
                 version: version.git_version.clone(),
                 minor: minor(&version.major, &version.minor),
             }),
+            Ok(Err(kube::Error::Api(status))) if has_no_status(&status) => bail!(
+                "the server at {address} is no API server of Kubernetes: it answered {} to GET /version; correct the \
+                 address in the kubeconfig",
+                status.code
+            ),
             Ok(Err(kube::Error::Api(status))) => {
                 bail!(
                     "the API server at {address} refused to report its version: {}",
-                    status.message
+                    refusal(&status)
                 )
             }
+            Ok(Err(kube::Error::SerdeError(error))) => bail!(
+                "the server at {address} is no API server of Kubernetes: its answer to GET /version is not JSON with a \
+                 version ({error}); correct the address in the kubeconfig"
+            ),
             Ok(Err(error)) if is_timeout(&error) => bail!(late()),
             Ok(Err(error)) => bail!("cannot reach the API server at {address}: {}", last_cause(&error)),
             Err(_elapsed) => bail!(late()),
@@ -95,6 +107,12 @@ impl Cluster {
     }
 
     async fn config(&self) -> anyhow::Result<kube::Config> {
+        let mut config = self.read_config().await?;
+        config.cluster_url = with_scheme(config.cluster_url.clone(), uses_tls(&config))?;
+        Ok(config)
+    }
+
+    async fn read_config(&self) -> anyhow::Result<kube::Config> {
         let options = KubeConfigOptions {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
@@ -113,6 +131,45 @@ impl Cluster {
             }
         }
     }
+}
+
+/// A client. It does not connect, and runs the credential plugin of the kubeconfig if there is one.
+fn client_of(config: kube::Config) -> anyhow::Result<kube::Client> {
+    let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
+    kube::Client::try_from(config).map_err(|error| match (&error, plugin) {
+        (kube::Error::Auth(_), Some(plugin)) => anyhow!(
+            "the credential plugin {plugin:?} of the kubeconfig must run and print credentials: {}",
+            last_cause(&error)
+        ),
+        _ => anyhow!("connecting to the API server: {}", last_cause(&error)),
+    })
+}
+
+/// Whether a kubeconfig has settings that only TLS uses.
+fn uses_tls(config: &kube::Config) -> bool {
+    let user = &config.auth_info;
+    config.root_cert.is_some()
+        || config.accept_invalid_certs
+        || user.client_certificate.is_some()
+        || user.client_certificate_data.is_some()
+}
+
+/// The address of an API server with a scheme. Without one, kubectl uses HTTPS if the kubeconfig
+/// has settings for TLS, and HTTP otherwise; so does Capstan.
+fn with_scheme(address: Uri, has_tls: bool) -> anyhow::Result<Uri> {
+    if address.scheme().is_some() {
+        return Ok(address);
+    }
+    let scheme = if has_tls { Scheme::HTTPS } else { Scheme::HTTP };
+    let text = address.to_string();
+    let mut parts = address.into_parts();
+    parts.scheme = Some(scheme);
+    parts
+        .path_and_query
+        .get_or_insert_with(|| PathAndQuery::from_static("/"));
+    Uri::from_parts(parts).with_context(|| {
+        format!("the server {text:?} of the kubeconfig must be an address such as https://127.0.0.1:6443")
+    })
 }
 
 /// A connection to an API server that responded.
@@ -290,7 +347,7 @@ pub fn feature_gate(text: &str) -> Result<(String, bool), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{feature_gate, identity};
+    use super::{feature_gate, identity, with_scheme};
 
     #[test]
     fn an_identity_is_any_name_without_control_characters() {
@@ -305,6 +362,19 @@ mod tests {
         for name in ["", " ", "a ", "a\nb", "a\u{7f}"] {
             assert!(identity(name).is_err(), "{name:?}");
         }
+    }
+
+    #[test]
+    fn w54_an_address_without_a_scheme_has_that_of_kubectl() {
+        let address = |text: &str, has_tls| with_scheme(text.parse().unwrap(), has_tls).map(|uri| uri.to_string());
+        assert_eq!(address("127.0.0.1:6443", true).unwrap(), "https://127.0.0.1:6443/");
+        assert_eq!(address("api.example.org", false).unwrap(), "http://api.example.org/");
+        assert_eq!(address("http://a:1/base", true).unwrap(), "http://a:1/base");
+        let error = address("/base", true).unwrap_err().to_string();
+        assert!(
+            error.starts_with("the server \"/base\" of the kubeconfig must be"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -404,12 +404,30 @@ fn add(documents: &mut Vec<Document>, file: &str, number: usize, line: usize, va
         (Some(""), Some(_)) => bail!("{file}: document {number}, line {line}: items of a List must be a list"),
         _ => {}
     }
+    let mut object = value;
+    write_whole_numbers(&mut object);
     documents.push(Document {
         file: file.to_owned(),
         line,
-        object: value,
+        object,
     });
     Ok(())
+}
+
+/// Writes numbers such as 3.0 and 3e0 as integers, as kubectl does before it sends an object.
+fn write_whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            // The text of a whole number has no point, and no exponent.
+            let whole = number.as_f64().filter(|float| float.abs() < 1e18);
+            if let Some(integer) = whole.and_then(|float| float.to_string().parse::<i64>().ok()) {
+                *value = Value::from(integer);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(write_whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(write_whole_numbers),
+        _ => {}
+    }
 }
 
 /// An item of a list as a separate object. In a typed list such as a `NodeList`, only the list has

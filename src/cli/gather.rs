@@ -2,12 +2,13 @@
 //! kind and without caches.
 
 use anyhow::Context as _;
-use capstan_core::api::machine_openshift_io::control_plane;
+use capstan_core::api::machine_openshift_io::{control_plane, control_plane_machine_set};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client};
 
 use super::cluster::{CONNECT, Cluster};
 use super::documents::{Document, note};
+use super::installed;
 
 /// The kinds that plans and rules need, and whether they are in the namespace of the Machine API.
 const KINDS: &[(&str, &str, &str, &str, bool)] = &[
@@ -62,8 +63,37 @@ pub fn objects(cluster: &Cluster, namespace: &str) -> anyhow::Result<Vec<Documen
                 found => objects.extend(found?),
             }
         }
+        let manages = [control_plane_machine_set::KIND, control_plane::KIND];
+        if !objects.iter().any(|object| manages.contains(&object.key().0))
+            && let Some(why) = absence(&client, namespace).await
+        {
+            note(&why);
+        }
         Ok(objects)
     })
+}
+
+/// Why a cluster has no ControlPlaneMachineSet: it does not serve the kind, or the namespace does
+/// not exist. `None` if there is another reason, or if the cluster does not tell.
+pub(super) async fn absence(client: &Client, namespace: &str) -> Option<String> {
+    let (kind, plural) = (control_plane_machine_set::KIND, control_plane_machine_set::PLURAL);
+    let is_served = match client
+        .list_api_group_resources(control_plane_machine_set::API_VERSION)
+        .await
+    {
+        Ok(list) => list.resources.iter().any(|resource| resource.name == plural),
+        Err(kube::Error::Api(status)) if status.code == 404 => false,
+        Err(_) => return None,
+    };
+    if !is_served {
+        return Some(format!(
+            "the cluster does not serve {kind}s: their CRD is missing; `capstan manifests crds | kubectl apply \
+             --server-side -f -` installs it"
+        ));
+    }
+    let found = installed::get(client, &installed::named("v1", "Namespace", "", namespace)).await;
+    matches!(found, Ok(None))
+        .then(|| format!("the namespace {namespace} does not exist; --namespace selects another one"))
 }
 
 /// Whether the API server refused a request for a lack of permission.

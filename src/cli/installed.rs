@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::output::Output;
+use super::refusal::refusal;
 use crate::controllers::{control_plane, kubeadm_control_plane, machine_pool, mirroring};
 
 /// The flags of the commands that check or change an installation.
@@ -84,7 +85,7 @@ pub(super) async fn get(client: &Client, object: &Value) -> anyhow::Result<Optio
 /// The error of the API server as one sentence.
 pub(super) fn reason(error: &kube::Error) -> String {
     match error {
-        kube::Error::Api(status) => status.message.clone(),
+        kube::Error::Api(status) => refusal(status),
         other => {
             let mut last: &dyn std::error::Error = other;
             while let Some(source) = last.source() {

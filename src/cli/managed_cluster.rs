@@ -23,6 +23,7 @@ use super::documents::Document;
 use super::gather::list;
 use super::kubeadm_control_plane;
 use super::observe::runtime;
+use super::refusal::has_no_status;
 use crate::workload::{ClusterReader as _, Connections, ManagedCluster, MembersReport, Settings};
 
 /// The namespace and the name of an object in a cluster.
@@ -201,6 +202,15 @@ pub(super) async fn get(
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
     let kind = &resource.kind;
     let found = api.get_opt(name).await;
+    if let Err(kube::Error::Api(status)) = &found
+        && status.code == 404
+        && has_no_status(status)
+    {
+        bail!(
+            "the cluster must serve the kind {kind} in the version {}; its CRD, or this version of it, is missing",
+            resource.api_version
+        );
+    }
     let found = found.with_context(|| format!("reading {kind} {namespace}/{name}"))?;
     let Some(mut found) = found else { return Ok(None) };
     found.types = Some(TypeMeta {

@@ -1,57 +1,64 @@
-//! `capstan migrate`: requests that the other API becomes authoritative for a Machine, a
-//! MachineSet, or a MachineHealthCheck, or cancels such a request, and waits for the end.
+//! `capstan migrate`: requests that the other API becomes authoritative for Machines, MachineSets,
+//! or MachineHealthChecks, or cancels such requests, and waits for the end.
+//!
+//! `one` handles one object. This file selects the objects, and how many are handled at once.
+
+mod one;
+mod outcome;
 
 use std::io::Write as _;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, bail};
-use capstan_core::admission::{Admission, Check, Checked, Checker, Options, Snapshot};
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds;
 use capstan_core::api::machine_openshift_io::NAMESPACE;
-use capstan_core::authority::pair::FullObject;
-use capstan_core::authority::request::{Standing, source, standing};
 use capstan_core::authority::spec::Api;
-use capstan_core::conversion;
-use capstan_core::model::{Operation, User};
+use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::SignedDuration;
-use kube::api::{DynamicObject, Patch, PatchParams};
-use serde_json::{Value, json};
-use tokio::time::Instant;
+use kube::api::{DynamicObject, ListParams};
 
 use super::cluster::{Authority, CONNECT, Cluster, namespace};
 use super::observe::runtime;
+use super::output::{Output, pretty, yaml};
 use crate::runtime::api;
+use one::Migration;
+use outcome::Reported;
 
-/// How long a field may prevent the migration before the command gives up. The sync controller
-/// needs a moment to compare the objects again after an edit.
-const BLOCKED: Duration = Duration::from_secs(15);
-/// How often the object is read.
-const PERIOD: Duration = Duration::from_millis(500);
-/// How the webhooks begin a warning about a field that blocks a migration.
-const CANNOT: &str = "cannot migrate";
-
-/// Migrate a Machine, a MachineSet, or a MachineHealthCheck, or cancel a migration.
+/// Migrate Machines, MachineSets, or MachineHealthChecks, or cancel migrations.
 ///
-/// The command checks the request as the webhooks do, with the objects of the
+/// The command checks each request as the webhooks do, with the objects of the
 /// cluster, and writes nothing if a field prevents the migration. Then it sets
 /// spec.authoritativeAPI. The mirroring controllers carry out the migration.
 ///
+/// With --wait, an object is requested after the migration of the object before
+/// it has ended. If that does not end, the remaining objects are skipped.
+///
 /// The exit code is 0 when the request is stored, and with --wait when the API is
 /// authoritative; 1 when the migration is refused, blocked, or taken back; 2 when
-/// the cluster cannot be read; 3 when the timeout has passed.
+/// the cluster cannot be read; 3 when the timeout has passed. With several
+/// objects, 2 is reported before 3, and 3 before 1.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   capstan migrate machineset workers-a --to clusterAPI --dry-run
   capstan migrate machine workers-a-7k2x --to clusterAPI --wait
+  capstan migrate machine --selector pool=a --to clusterAPI --wait --parallel 5
   capstan migrate machine workers-a-7k2x --cancel --wait")]
 pub struct Args {
-    /// The kind of the object.
+    /// The kind of the objects.
     #[arg(value_enum)]
     kind: Kind,
-    /// The name of the object, which is the same in both APIs.
-    name: String,
+    /// The names of the objects, which are the same in both APIs.
+    #[arg(
+        required_unless_present = "selector",
+        conflicts_with = "selector",
+        value_name = "NAME"
+    )]
+    names: Vec<String>,
+    /// All objects of the Machine API with these labels.
+    #[arg(short = 'l', long, value_name = "LABELS")]
+    selector: Option<String>,
     /// The API that becomes authoritative.
     #[arg(long, value_enum, required_unless_present = "cancel", conflicts_with = "cancel")]
     to: Option<To>,
@@ -64,10 +71,17 @@ pub struct Args {
     /// Wait until the API is authoritative.
     #[arg(long)]
     wait: bool,
-    /// The timeout of --wait.
+    /// How many objects are migrated at the same time.
+    #[arg(long, default_value_t = 1, value_name = "NUMBER", requires = "wait",
+        value_parser = clap::value_parser!(u16).range(1..=100))]
+    parallel: u16,
+    /// The timeout of --wait for each object.
     #[arg(long, default_value = "1h", value_parser = super::serve::signed_duration, value_name = "TIME",
         requires = "wait")]
     timeout: SignedDuration,
+    /// The format of the result.
+    #[arg(short, long, value_enum, default_value = "text")]
+    output: Output,
     #[command(flatten)]
     cluster: Cluster,
     /// Namespace of the Machine API.
@@ -117,214 +131,75 @@ impl From<To> for Api {
     }
 }
 
-/// Requests or cancels the migration.
+/// Requests or cancels the migrations.
 ///
 /// # Errors
-/// The cluster cannot be read, or the object does not exist.
+/// The cluster cannot be read, or no object fits the selector.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(migrate(args))
 }
 
 async fn migrate(args: &Args) -> anyhow::Result<ExitCode> {
     let client = args.cluster.connect(CONNECT).await?.client;
-    let migration = Migration { args, client };
-    let object = migration.object().await?;
-    let title = migration.title();
-    let Some(from) = source(&object) else {
-        if let Standing::Ended(why) = standing(&object, object.member.desired_api()) {
-            print(&format!("{title}: refused: {why}"))?;
-        }
-        return Ok(ExitCode::from(1));
+    let names = match &args.selector {
+        Some(selector) => selected(args, &client, selector).await?,
+        None => args.names.clone(),
     };
-    let to = args.to.map_or(from, Api::from);
-    let is_requested = object.member.desired_api() == to && object.member.spec_authority.is_some();
-    if is_requested && standing(&object, to) == Standing::Done {
-        print(&format!("{title}: {} is authoritative already", to.title()))?;
-        return Ok(ExitCode::SUCCESS);
+    let stopped = AtomicBool::new(false);
+    let all: Vec<Reported> = futures::stream::iter(&names)
+        .map(|name| one_of_several(args, &client, name, &stopped))
+        .buffered(usize::from(args.parallel))
+        .try_collect()
+        .await?;
+    let value = outcome::value(&args.namespace, &all);
+    match args.output {
+        Output::Json => print(pretty(&value)?.trim_end())?,
+        Output::Yaml => print(yaml(&value)?.trim_end())?,
+        Output::Text if all.len() > 1 => print(&outcome::summary(&all))?,
+        Output::Text => {}
     }
-    if !is_requested && !migration.is_possible(&object, to).await? {
-        return Ok(ExitCode::from(1));
-    }
-    if args.dry_run {
-        print(&format!("{title}: nothing is written, because of --dry-run"))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if !is_requested && !migration.request(&object, to).await? {
-        return Ok(ExitCode::from(1));
-    }
-    if args.wait {
-        return migration.wait(to).await;
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(outcome::code(&all)))
 }
 
-struct Migration<'a> {
-    args: &'a Args,
-    client: kube::Client,
+/// Migrates one object, unless an earlier migration did not end.
+async fn one_of_several(
+    args: &Args,
+    client: &kube::Client,
+    name: &str,
+    stopped: &AtomicBool,
+) -> anyhow::Result<Reported> {
+    let migration = Migration::new(args, client, name);
+    if stopped.load(Ordering::Relaxed) {
+        return migration.skip();
+    }
+    let reported = migration.run().await?;
+    if reported.outcome.stops() && !args.dry_run {
+        stopped.store(true, Ordering::Relaxed);
+    }
+    Ok(reported)
 }
 
-impl Migration<'_> {
-    fn title(&self) -> String {
-        let kind = &self.args.kind.of(Api::MachineApi).kind;
-        format!("{kind} {}/{}", self.args.namespace, self.args.name)
+/// The names of the objects of the Machine API with these labels.
+async fn selected(args: &Args, client: &kube::Client, selector: &str) -> anyhow::Result<Vec<String>> {
+    let kind = args.kind.of(Api::MachineApi);
+    let objects: kube::Api<DynamicObject> = api(client, kind, Some(&args.namespace));
+    let list = objects
+        .list(&ListParams::default().labels(selector))
+        .await
+        .with_context(|| format!("listing the {}s of the selector {selector}", kind.kind))?;
+    let names: Vec<String> = list
+        .items
+        .into_iter()
+        .filter_map(|object| object.metadata.name)
+        .collect();
+    if names.is_empty() {
+        bail!(
+            "a {} with the labels {selector} must exist in {}",
+            kind.kind,
+            args.namespace
+        );
     }
-
-    async fn get(&self, kind: &KindInfo, namespace: Option<&str>, name: &str) -> anyhow::Result<Option<Value>> {
-        let objects: kube::Api<DynamicObject> = api(&self.client, kind, namespace);
-        let reading = || format!("reading {} {name}", kind.kind);
-        match objects.get_opt(name).await {
-            Ok(found) => Ok(found.map(serde_json::to_value).transpose().with_context(reading)?),
-            // The cluster does not serve the kind.
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            Err(error) => Err(error).with_context(reading),
-        }
-    }
-
-    /// The object of the Machine API.
-    async fn object(&self) -> anyhow::Result<FullObject> {
-        let kind = self.args.kind.of(Api::MachineApi);
-        let found = self.get(kind, Some(&self.args.namespace), &self.args.name).await?;
-        match found {
-            Some(object) => Ok(FullObject::from(object)),
-            None => bail!("{} must exist in the cluster", self.title()),
-        }
-    }
-
-    /// The objects that the rules about a migration look up.
-    async fn others(&self, object: &FullObject) -> anyhow::Result<Vec<Value>> {
-        let home = Some(self.args.authority.cluster_api_namespace.as_str());
-        let mut others = Vec::new();
-        let mirror = self
-            .get(self.args.kind.of(Api::ClusterApi), home, &self.args.name)
-            .await?;
-        if let Some((kind, name)) = mirror.as_ref().and_then(conversion::infrastructure_of)
-            && let Some(entry) = kinds::find(capstan_core::api::infrastructure_cluster_x_k8s_io::GROUP, &kind)
-        {
-            others.extend(self.get(&entry.kind, home, &name).await?);
-        }
-        others.extend(mirror);
-        let infrastructure = self.get(&kinds::INFRASTRUCTURES, None, "cluster").await?;
-        let cluster = infrastructure
-            .as_ref()
-            .and_then(|known| known.pointer("/status/infrastructureName")?.as_str());
-        if let (Some(name), Some(kind)) = (cluster, conversion::cluster_kind(&object.value))
-            && let Some(entry) = kinds::find(capstan_core::api::infrastructure_cluster_x_k8s_io::GROUP, kind)
-        {
-            others.extend(self.get(&entry.kind, home, name).await?);
-        }
-        others.extend(infrastructure);
-        Ok(others)
-    }
-
-    /// Checks the request as the webhooks do, and prints the answer.
-    async fn is_possible(&self, object: &FullObject, to: Api) -> anyhow::Result<bool> {
-        let mut asked = object.value.clone();
-        if let Some(Value::Object(spec)) = asked.get_mut("spec") {
-            spec.insert(String::from("authoritativeAPI"), to.as_str().into());
-        }
-        let mut given = self.others(object).await?;
-        given.push(object.value.clone());
-        let snapshot = Snapshot::of_files(&given).context("reading the objects of the cluster")?;
-        let options = Options {
-            authority: self.args.authority.config(&self.args.namespace),
-            namespace: self.args.namespace.clone(),
-            ..Options::default()
-        };
-        let admission = Admission::new(options).context("loading the built-in rules")?;
-        let checker = Checker::new(admission).context("loading the built-in schemas")?;
-        let user = User::default();
-        let check = Check {
-            operation: Operation::Update,
-            object: &asked,
-            old: Some(&object.value),
-            propagation: None,
-            user: &user,
-        };
-        let (possible, text) = judged(&self.title(), to, &checker.check(&check, &snapshot));
-        print(text.trim_end())?;
-        Ok(possible)
-    }
-
-    /// Sets `spec.authoritativeAPI`. Returns whether the API server stored it.
-    async fn request(&self, object: &FullObject, to: Api) -> anyhow::Result<bool> {
-        let kind = self.args.kind.of(Api::MachineApi);
-        let objects: kube::Api<DynamicObject> = api(&self.client, kind, Some(&self.args.namespace));
-        // Another object of this name is not meant.
-        let patch = json!({"metadata": {"uid": object.uid()}, "spec": {"authoritativeAPI": to.as_str()}});
-        let parameters = PatchParams {
-            field_manager: Some(String::from("capstan-migrate")),
-            ..PatchParams::default()
-        };
-        match objects.patch(&self.args.name, &parameters, &Patch::Merge(&patch)).await {
-            Ok(_) => {
-                print(&format!("{}: spec.authoritativeAPI is {}", self.title(), to.as_str()))?;
-                Ok(true)
-            }
-            Err(kube::Error::Api(status)) if [403, 409, 422].contains(&status.code) => {
-                print(&format!("{}: refused: {}", self.title(), status.message))?;
-                Ok(false)
-            }
-            Err(error) => Err(error).context("requesting the migration"),
-        }
-    }
-
-    /// Waits until an API is authoritative.
-    async fn wait(&self, to: Api) -> anyhow::Result<ExitCode> {
-        let end = Instant::now() + Duration::try_from(self.args.timeout).unwrap_or_default();
-        let title = self.title();
-        let mut last = String::new();
-        let mut blocked: Option<Instant> = None;
-        loop {
-            let why = match standing(&self.object().await?, to) {
-                Standing::Done => {
-                    print(&format!("{title}: {} is authoritative", to.title()))?;
-                    return Ok(ExitCode::SUCCESS);
-                }
-                Standing::Ended(why) => {
-                    print(&format!("{title}: ended: {why}"))?;
-                    return Ok(ExitCode::from(1));
-                }
-                Standing::Blocked(why) if blocked.get_or_insert_with(Instant::now).elapsed() >= BLOCKED => {
-                    print(&format!("{title}: blocked: {why}"))?;
-                    return Ok(ExitCode::from(1));
-                }
-                Standing::Blocked(why) => why,
-                Standing::Pending(why) => {
-                    blocked = None;
-                    why
-                }
-            };
-            if why != last {
-                // If standard error is closed, the text cannot be reported anywhere.
-                let _ignored = writeln!(std::io::stderr(), "{title}: {why}");
-                last = why;
-            }
-            if Instant::now() >= end {
-                print(&format!("{title}: the timeout has passed: {last}"))?;
-                return Ok(ExitCode::from(3));
-            }
-            tokio::time::sleep(PERIOD).await;
-        }
-    }
-}
-
-/// Whether a checked request can be carried out, and the answer as text.
-fn judged(title: &str, to: Api, checked: &Checked) -> (bool, String) {
-    let blocks = checked.warnings.iter().any(|warning| warning.text.contains(CANNOT));
-    let possible = checked.status.is_none() && !blocks;
-    let verdict = if possible { "possible" } else { "refused" };
-    let mut text = format!("{title}: {} as the authoritative API: {verdict}\n", to.title());
-    match &checked.status {
-        Some(status) if checked.violations.is_empty() => text.push_str(&format!("  {}\n", status.message)),
-        _ => {}
-    }
-    for violation in &checked.violations {
-        text.push_str(&format!("  {violation}\n"));
-    }
-    for warning in &checked.warnings {
-        text.push_str(&format!("  {}\n", warning.text));
-    }
-    (possible, text)
+    Ok(names)
 }
 
 fn print(text: &str) -> anyhow::Result<()> {

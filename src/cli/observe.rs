@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use capstan_core::api::kind::KindInfo;
-use capstan_core::api::kinds::{CONTROL_PLANE_MACHINE_SETS, CONTROL_PLANES};
+use capstan_core::api::kinds::{CONTROL_PLANE_MACHINE_SETS, CONTROL_PLANES, Reader};
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
 use capstan_core::cpms::observed::Settings;
 use capstan_core::cpms::reconcile_cache::ReconcileCache;
@@ -16,7 +16,10 @@ use tokio::sync::watch;
 
 use super::cluster::{CONNECT, Cluster, Scope};
 use super::gather;
-use crate::controllers::{Assessment, Caches, assess, control_plane, control_plane_machine_sets, observed, snapshot};
+use super::refusal::refusal;
+use crate::controllers::{
+    Assessment, Caches, assess, control_plane, control_plane_machine_sets, observed, snapshot, watches,
+};
 use crate::runtime::{Caches as RuntimeCaches, View};
 
 /// The timeout of the first read of a cluster.
@@ -93,6 +96,7 @@ impl ObservedCluster {
 
     /// Returns the views of the objects around a ControlPlane, from the first complete one.
     pub(super) async fn watch_control_plane(&self) -> anyhow::Result<(Arc<RuntimeCaches>, watch::Receiver<Arc<View>>)> {
+        self.readable(Reader::ControlPlaneControllers).await?;
         let caches = control_plane::caches(&self.cluster.client().await?, &self.scope.namespace);
         let views = first_complete(caches.views(), || caches.synced()).await?;
         Ok((caches, views))
@@ -108,13 +112,44 @@ impl ObservedCluster {
     pub(super) async fn watch(&self) -> anyhow::Result<(Arc<Caches>, watch::Receiver<Arc<View>>)> {
         // A watch retries without end, so an API server that does not respond is reported first.
         self.cluster.connect(CONNECT).await?;
+        self.readable(Reader::Controllers).await?;
         let caches = Caches::start(&self.cluster.client().await?, &self.scope.namespace);
         let views = first_complete(caches.views(), || caches.synced()).await?;
         Ok((caches, views))
     }
 
+    /// Checks that the user may read what this part of Capstan watches: a watch tries again without
+    /// end, so that a missing permission would look like an API server that does not respond.
+    async fn readable(&self, reader: Reader) -> anyhow::Result<()> {
+        let client = self.cluster.client().await?;
+        let cluster_api = &self.scope.authority.cluster_api_namespace;
+        for watch in watches(&[reader], &self.scope.namespace, cluster_api) {
+            match watch.probe(&client).await {
+                Err(kube::Error::Api(status)) if [401, 403].contains(&status.code) => {
+                    bail!("listing {}: {}", watch.kind().plural, refusal(&status));
+                }
+                // The caches tell which kinds are not served, and try again after a failure.
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the cluster can have a ControlPlaneMachineSet.
+    ///
+    /// # Errors
+    /// The kind is not served, or the namespace does not exist.
+    pub(super) async fn can_have_set(&self) -> anyhow::Result<()> {
+        let client = self.cluster.connect(CONNECT).await?.client;
+        match gather::absence(&client, &self.scope.namespace).await {
+            Some(why) => bail!("there must be a ControlPlaneMachineSet, but {why}"),
+            None => Ok(()),
+        }
+    }
+
     /// Returns one complete view of the cluster.
     pub(super) async fn view(&self) -> anyhow::Result<Arc<View>> {
+        self.can_have_set().await?;
         let (_caches, views) = self.watch().await?;
         let view = Arc::clone(&views.borrow());
         Ok(view)

@@ -9,6 +9,7 @@ use anyhow::{Context as _, bail};
 use capstan_core::admission::Snapshot;
 use capstan_core::api::config_openshift_io::cluster_operator::ETCD;
 use capstan_core::api::config_openshift_io::feature_gate::FeatureGate;
+use capstan_core::api::machine_openshift_io;
 use capstan_core::api::machine_openshift_io::control_plane as scaled;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{self, ControlPlaneMachineSet, NAME};
 use capstan_core::api::machine_openshift_io::machine::{self, Machine};
@@ -41,7 +42,8 @@ mod text;
 #[command(after_help = "Examples:
   capstan plan
   capstan plan -f set.yaml -f machines/ -o json
-  kubectl get cpms,machines -n openshift-machine-api -o yaml | capstan plan -f -
+  kubectl get cpms,machines,nodes -n openshift-machine-api -o yaml \\
+    | capstan plan -f -
   capstan plan -f control-plane.yaml -f machines/ -f etcd.yaml")]
 pub struct Args {
     /// Objects to plan with: a file or a folder; may be repeated. Without this flag,
@@ -87,10 +89,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else if args.files.is_empty() {
         gather::objects(&args.cluster, &args.scope.namespace)?
     } else {
-        documents::read_distinct(&args.files)?
+        documents::read_surroundings(&args.files)?
     };
     let now = args.now.unwrap_or_else(Timestamp::now);
     let report = if is_about_scaling(&documents) {
+        require_nodes(&documents)?;
         control_plane::plan(&documents::snapshot(&documents)?, &args.scope.options())?
     } else if is_about_control_plane(&documents) {
         kubeadm_control_plane::plan(&documents, now)?
@@ -98,6 +101,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         machine_pool::plan(&documents, args.machinepools, now)?
     } else {
         note_control_plane(&documents);
+        require_nodes(&documents)?;
         plan_set(documents, args, now)?
     };
     let text = match args.output {
@@ -120,6 +124,28 @@ fn is_about_scaling(documents: &[Document]) -> bool {
         .iter()
         .filter(|document| is(document, control_plane_machine_set::KIND));
     !sets.any(is_active) && documents.iter().any(|document| is(document, scaled::KIND))
+}
+
+/// Without any Node, each machine that names one would look as if its node had been deleted.
+fn require_nodes(documents: &[Document]) -> anyhow::Result<()> {
+    let node = |document: &Document| {
+        let is_machine = document
+            .identity()
+            .starts_with(&[machine_openshift_io::GROUP, machine::KIND]);
+        let name = document.text("/status/nodeRef/name");
+        (is_machine && !name.is_empty()).then(|| name.to_owned())
+    };
+    let has_nodes = documents
+        .iter()
+        .any(|document| ["Node", "NodeList"].contains(&document.key().0));
+    match documents.iter().find_map(|document| Some((document, node(document)?))) {
+        Some((machine, node)) if !has_nodes && machine.line > 0 => bail!(
+            "the Nodes must be given too: the Machine {} has the node {node}, and no Node is in the input. `kubectl get \
+             nodes -o yaml` prints them; an empty NodeList tells that there are none",
+            machine.key().2
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Notes that a ControlPlane beside an Active set is not planned.
@@ -229,6 +255,14 @@ fn plan_over(snapshot: &Snapshot, unparsable: Vec<Unparsable>, args: &Args, now:
         observed,
         feature_gate,
     } = Given::of(snapshot, unparsable, &args.scope)?;
+    let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+    if !namespace.is_empty() && namespace != args.scope.namespace {
+        documents::note(&format!(
+            "the set is in the namespace {namespace}, and --namespace is {}; the plan is that of a controller of \
+             {namespace}",
+            args.scope.namespace
+        ));
+    }
     if snapshot.nodes.is_none() {
         let note = "note: no Nodes are given, so no machine counts as ready\n";
         std::io::stderr()

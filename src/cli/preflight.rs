@@ -73,6 +73,7 @@ pub(super) async fn check(args: &Args) -> anyhow::Result<Report> {
     prerequisites(args, client, &mut report).await?;
     operators(args, client, &mut report).await?;
     kubeadm_controller(args, client, &mut report).await?;
+    service_ca(args, client, &mut report).await?;
     objects(args, client, &mut report).await?;
     Ok(report)
 }
@@ -187,6 +188,26 @@ async fn kubeadm_controller(args: &Args, client: &Client, report: &mut Report) -
             format!("kubectl -n {namespace} scale deployment {name} --replicas=0"),
         ),
         _ => report.ok("other operators", check, ""),
+    }
+    Ok(())
+}
+
+/// The service CA issues the certificate if it is chosen. The manifests contain annotations for it
+/// only, which each API server accepts.
+async fn service_ca(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<()> {
+    if args.choices.certificates != Certificates::ServiceCa {
+        return Ok(());
+    }
+    let check = "the service CA of OpenShift runs";
+    let deployment = named("apps/v1", "Deployment", "openshift-service-ca", "service-ca");
+    match installed::get(client, &deployment).await? {
+        Some(_) => report.ok("certificates", check, ""),
+        None => report.fail(
+            "certificates",
+            check,
+            format!("there is no {}", title(&deployment)),
+            "--certificates=self-managed, or --certificates=cert-manager",
+        ),
     }
     Ok(())
 }

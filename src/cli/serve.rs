@@ -115,13 +115,15 @@ pub struct Args {
     client_name: Vec<String>,
 
     /// Time limit of a review; must be shorter than the webhook's timeoutSeconds.
-    #[arg(long, default_value = "4s", value_parser = duration, value_name = "TIME", help_heading = "Limits")]
+    #[arg(long, default_value = "4s", value_parser = deadline, value_name = "TIME", help_heading = "Limits")]
     deadline: Duration,
     /// Limit of concurrent connections.
-    #[arg(long, default_value_t = Limits::default().connections, value_name = "NUMBER", help_heading = "Limits")]
+    #[arg(long, default_value_t = Limits::default().connections, value_parser = at_least_one, value_name = "NUMBER",
+        help_heading = "Limits")]
     max_connections: usize,
     /// Limit of concurrent reviews; the server refuses more with 429.
-    #[arg(long, default_value_t = Limits::default().reviews, value_name = "NUMBER", help_heading = "Limits")]
+    #[arg(long, default_value_t = Limits::default().reviews, value_parser = at_least_one, value_name = "NUMBER",
+        help_heading = "Limits")]
     max_reviews: usize,
     /// How long the server accepts connections after SIGTERM, while not ready.
     #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME", help_heading = "Limits")]
@@ -303,6 +305,27 @@ pub(super) fn signed_duration(text: &str) -> Result<SignedDuration, &'static str
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let span = signed_duration(text)?;
     Duration::try_from(span).map_err(|_| "must not be negative".to_owned())
+}
+
+/// Parses the time limit of a review. The API server waits for a webhook for at most 30 seconds.
+fn deadline(text: &str) -> Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_secs(30);
+    match duration(text)? {
+        time if time.is_zero() => Err("must be longer than 0s, or no review is answered".to_owned()),
+        time if time >= LONGEST => {
+            Err("must be shorter than the timeoutSeconds of the webhook, which is at most 30s".to_owned())
+        }
+        time => Ok(time),
+    }
+}
+
+/// Parses a limit. With 0, the server would be ready and refuse everything.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1; with 0, the server answers no review".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Serves until a signal stops the process.
@@ -651,8 +674,18 @@ fn webhook_configurations(args: &Args) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{duration, namespaced};
+    use super::{at_least_one, deadline, duration, namespaced};
     use std::time::Duration;
+
+    #[test]
+    fn w63_limits_with_which_no_review_is_answered_are_refused() {
+        assert_eq!(at_least_one("1"), Ok(1));
+        assert_eq!(deadline("29s"), Ok(Duration::from_secs(29)));
+        assert!(at_least_one("0").is_err() && at_least_one("-1").is_err());
+        for text in ["0s", "30s", "10m"] {
+            assert!(deadline(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn durations_have_units() {

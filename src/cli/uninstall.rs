@@ -3,8 +3,10 @@
 //! server that is gone.
 //!
 //! It must never delete a namespace, or an object that a user created. CRDs are deleted only on
-//! request, because all their objects are deleted with them.
+//! request, because all their objects are deleted with them, and CRDs with objects only on a second
+//! request.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,11 +15,13 @@ use anyhow::{Context as _, bail};
 use capstan_core::admission::Feature;
 use capstan_core::api::machine_openshift_io::NAMESPACE;
 use kube::Client;
-use kube::api::{DeleteParams, ListParams, PropagationPolicy};
+use kube::api::{ApiResource, DeleteParams, GroupVersionKind, ListParams, PropagationPolicy};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::cluster::{Authority, Enforcement, namespace};
+use super::documents::Document;
+use super::gather;
 use super::installed::{self, Flags, TLS_SECRET, named, reason, text, title};
 use super::manifests::{Certificates, Choices, Installation, What};
 use super::observe::runtime;
@@ -36,7 +40,7 @@ const REGISTRATION: &str = "capstan-registration";
 /// stay. Nothing is deleted while the server converts the versions of a CRD. Without
 /// --yes, the command only shows what it would delete.
 ///
-/// The exit code is 0 if everything was deleted, 1 if an object could not be deleted,
+/// The exit code is 0 if everything was deleted, 1 if an object was not deleted,
 /// and 2 if the cluster cannot be reached, or if --yes or --dry-run is missing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -47,10 +51,15 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
     /// Also delete the CRDs of ControlPlaneMachineSets, ControlPlanes, Machines, and the
-    /// other kinds of `capstan manifests crds`, with all their objects. The CRDs of
-    /// KubeadmControlPlanes stay: they belong to Cluster API. Never use it on OpenShift.
+    /// other kinds of `capstan manifests crds`. Nothing is deleted while one of them has
+    /// objects, unless --delete-objects is given. The CRDs of KubeadmControlPlanes stay:
+    /// they belong to Cluster API. Never use it on OpenShift.
     #[arg(long)]
     crds: bool,
+    /// Also delete the objects of the CRDs that --crds deletes: Machines, sets, and the
+    /// others. Their providers delete the instances of the Machines.
+    #[arg(long, requires = "crds")]
+    delete_objects: bool,
     /// Namespace of Capstan.
     #[arg(short, long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace)]
     namespace: String,
@@ -72,16 +81,26 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(async {
         let connection = args.flags.cluster.connect(args.flags.timeout).await?;
         let found = existing(args, &connection.client).await?;
+        let contents = contents(&connection.client, &found).await?;
         if !args.yes && !args.dry_run && !found.is_empty() {
-            let titles: Vec<String> = found.iter().map(|object| format!("  {}\n", title(object))).collect();
+            let line = |object: &Value| match contents.get(&title(object)) {
+                Some(objects) => format!("  {} with {objects}\n", title(object)),
+                None => format!("  {}\n", title(object)),
+            };
+            let titles: Vec<String> = found.iter().map(line).collect();
             let list = format!("would delete, in this order:\n{}", titles.concat());
             if args.flags.output == Output::Text {
                 std::io::stdout()
                     .write_all(list.as_bytes())
                     .context("writing the list")?;
             }
+            let and_objects = if contents.is_empty() {
+                ""
+            } else {
+                ", and --delete-objects to delete the objects of the CRDs"
+            };
             bail!(
-                "--yes is required to delete these {} objects; --dry-run checks the deletion",
+                "--yes is required to delete these {} objects{and_objects}; --dry-run checks the deletion",
                 found.len()
             );
         }
@@ -98,7 +117,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 "Give the CRD back to Cluster API (docs/operations.md, \"Remove Capstan\"), and repeat the command.",
             );
         }
-        if !converted.is_empty() {
+        let kept_objects = if args.delete_objects { None } else { Some(&contents) };
+        for (crd, objects) in kept_objects.into_iter().flatten() {
+            report.fail(
+                KEPT,
+                crd,
+                format!("it would be deleted with {objects}, so nothing is deleted"),
+                "Delete the objects first, leave out --crds, or give --delete-objects too.",
+            );
+        }
+        if !converted.is_empty() || kept_objects.is_some_and(|contents| !contents.is_empty()) {
             return report.print(args.flags.output);
         }
         delete(args, &connection.client, &found, &mut report).await?;
@@ -227,6 +255,54 @@ async fn existing(args: &Args, client: &Client) -> anyhow::Result<Vec<Value>> {
         found.push(object);
     }
     Ok(found)
+}
+
+/// The objects of each CRD that is to be deleted, in words, by the title of the CRD. A CRD without
+/// objects is not in the result.
+///
+/// # Errors
+/// The objects cannot be listed. Without this list, no CRD is deleted.
+async fn contents(client: &Client, found: &[Value]) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut contents = BTreeMap::new();
+    for crd in found
+        .iter()
+        .filter(|object| text(object, "/kind") == "CustomResourceDefinition")
+    {
+        let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
+        let served = versions.and_then(|versions| {
+            versions
+                .iter()
+                .find(|version| version.get("served") == Some(&Value::Bool(true)))
+        });
+        let version = served.map_or("", |version| text(version, "/name"));
+        let gvk = GroupVersionKind::gvk(text(crd, "/spec/group"), version, text(crd, "/spec/names/kind"));
+        let resource = ApiResource::from_gvk_with_plural(&gvk, text(crd, "/spec/names/plural"));
+        let objects = gather::list(client, &resource, None).await?;
+        if !objects.is_empty() {
+            contents.insert(title(crd), in_words(&objects));
+        }
+    }
+    Ok(contents)
+}
+
+/// The number of objects, and the names of the first ones. An Active set is marked.
+fn in_words(objects: &[Document]) -> String {
+    const NAMED: usize = 5;
+    let name = |object: &Document| {
+        let (_, namespace, name) = object.key();
+        let active = if object.text("/spec/state") == "Active" {
+            " (Active)"
+        } else {
+            ""
+        };
+        format!("{namespace}/{name}{active}")
+    };
+    let mut names: Vec<String> = objects.iter().take(NAMED).map(name).collect();
+    if objects.len() > NAMED {
+        names.push(String::from("…"));
+    }
+    let noun = if objects.len() == 1 { "object" } else { "objects" };
+    format!("{} {noun}: {}", objects.len(), names.join(", "))
 }
 
 /// Whether cert-manager or the service CA wrote a Secret. One that a user created stays.

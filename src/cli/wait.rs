@@ -28,8 +28,8 @@ const STUCK: Duration = Duration::from_secs(30);
 /// Without an Active ControlPlaneMachineSet, the ControlPlane of the cluster counts.
 ///
 /// The exit code is 0 when the condition is met; 1 when it cannot be met without a
-/// user (degraded, invalid, past its progress deadline); 2 when the cluster cannot
-/// be read; 3 when the timeout has passed.
+/// user (degraded, invalid, past its progress deadline) for 30 seconds or at the
+/// timeout; 2 when the cluster cannot be read; 3 when the timeout has passed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   kubectl apply -f set.yaml && capstan wait --for rollout --timeout 2h")]
@@ -92,6 +92,10 @@ async fn wait(args: &Args) -> anyhow::Result<ExitCode> {
         };
         return follow(views, end, judge).await;
     }
+    let Ok(able) = timeout_at(end, args.cluster.can_have_set()).await else {
+        return Ok(not_responded());
+    };
+    able?;
     let Ok(watched) = timeout_at(end, args.cluster.watch()).await else {
         return Ok(not_responded());
     };
@@ -122,8 +126,7 @@ impl Reported {
             }
             Progress::Stuck(why) => {
                 if self.stuck.get_or_insert_with(Instant::now).elapsed() >= STUCK {
-                    report(&format!("a user must act: {why}"));
-                    return Some(ExitCode::from(1));
+                    return Some(user_must_act(&why));
                 }
                 why
             }
@@ -134,6 +137,21 @@ impl Reported {
         }
         None
     }
+
+    /// Reports that the timeout has passed. A state that needs a user at this time needs it also if
+    /// it lasts for less than [`STUCK`].
+    fn timed_out(&self) -> ExitCode {
+        if self.stuck.is_some() {
+            return user_must_act(&self.last);
+        }
+        report("the timeout has passed");
+        ExitCode::from(3)
+    }
+}
+
+fn user_must_act(why: &str) -> ExitCode {
+    report(&format!("a user must act: {why}"));
+    ExitCode::from(1)
 }
 
 /// Reports that nothing answered within the timeout.
@@ -156,10 +174,7 @@ async fn follow(
         }
         tokio::select! {
             changed = views.changed() => if changed.is_err() { anyhow::bail!("the caches stopped") },
-            () = tokio::time::sleep_until(end) => {
-                report("the timeout has passed");
-                return Ok(ExitCode::from(3));
-            }
+            () = tokio::time::sleep_until(end) => return Ok(reported.timed_out()),
             // Some waits end only because time passes.
             () = tokio::time::sleep(Duration::from_secs(1)) => {}
         }
@@ -261,4 +276,20 @@ fn progress_of(what: What, assessment: &Assessment, now: Timestamp) -> Progress 
         .next()
         .unwrap_or("the controller has not acted yet");
     Progress::Pending(format!("{done} of {all} up to date: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn w61_a_state_that_needs_a_user_at_the_timeout_exits_with_1() {
+        let mut reported = Reported::default();
+        assert_eq!(reported.update(Progress::Pending(String::from("later"))), None);
+        assert_eq!(reported.timed_out(), ExitCode::from(3));
+        assert_eq!(reported.update(Progress::Stuck(String::from("degraded"))), None);
+        assert_eq!(reported.timed_out(), ExitCode::from(1));
+        assert_eq!(reported.update(Progress::Pending(String::from("later"))), None);
+        assert_eq!(reported.timed_out(), ExitCode::from(3));
+    }
 }

@@ -12,10 +12,12 @@ mod undecodable;
 use std::sync::Arc;
 
 use capstan_core::admission::Options;
+use capstan_core::api::config_openshift_io::cluster_operator::{ClusterOperator, NAME as OPERATOR};
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds;
-use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, NAME};
+use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, ControlPlaneStatus, NAME};
 use capstan_core::control_plane::action::Step as CoreStep;
+use capstan_core::control_plane::cluster_operator;
 use capstan_core::control_plane::health_check::{self, Change};
 use capstan_core::cpms::pending_creates;
 use capstan_core::model::{NamespacedName, ObjectRef};
@@ -159,6 +161,14 @@ impl ControlPlanes {
             optional: false,
         })
     }
+}
+
+/// The write of the condition of the ClusterOperator. A cluster without this object gets none.
+fn operator_write(view: &View, status: &ControlPlaneStatus, now: Timestamp) -> Option<Write> {
+    let (kind, name) = (&kinds::CLUSTER_OPERATORS, OPERATOR);
+    let operator = view.objects.get::<ClusterOperator>(kind, "", name)?;
+    let patch = cluster_operator::patch(operator, status, now)?;
+    Some(Write::new(kind, "", name, Verb::PatchStatus(patch)))
 }
 
 impl Reconcile for ControlPlanes {
@@ -338,8 +348,9 @@ impl Reconcile for ControlPlanes {
             .iter()
             .filter_map(|step| observed.plan.steps.get(*step))
             .any(planned::patches_owner);
+        let mut writes = Vec::from_iter(operator_write(reconciled.view, &status, now));
         if previous == Some(&status) || patched {
-            return Vec::new();
+            return writes;
         }
         let mut content = json!(status);
         for field in ["failureReason", "failureMessage"] {
@@ -353,7 +364,8 @@ impl Reconcile for ControlPlanes {
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
             "status": content,
         });
-        vec![self.write(Verb::PatchStatus(patch))]
+        writes.insert(0, self.write(Verb::PatchStatus(patch)));
+        writes
     }
 
     fn report<'a>(&self, reconciled: &Reconciled<'a, Assessment>, _state: &mut State) -> Report<'a> {

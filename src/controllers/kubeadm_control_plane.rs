@@ -6,6 +6,7 @@
 //! certificate authority for a control plane that had a machine.
 
 mod inspect;
+mod issue;
 mod known;
 mod objects;
 mod pending;
@@ -40,10 +41,11 @@ use crate::runtime::{
 use crate::workload::{ManagedCluster, ManagedClusters, ManagedEtcd};
 use inspect::{Inspected, change_addon, prepare_join};
 use known::Known;
-use objects::{SECRETS, SecretSummary, WholeObject};
 use pending::Creations;
 use steps::{Origin, Planned, planned};
 
+pub use issue::{Issuer, Kubeconfig};
+pub use objects::{SECRETS, SecretSummary, WholeObject};
 pub use running::{LEASE, caches, settings, start};
 
 /// How long after a reconcile a control plane that is not settled is inspected again. The managed
@@ -52,13 +54,14 @@ const UNSETTLED: SignedDuration = SignedDuration::from_secs(5);
 /// The same for a settled control plane.
 const SETTLED: SignedDuration = SignedDuration::from_secs(60);
 
-/// The managed clusters and their etcd members.
-pub(super) trait Port: ManagedClusters + ManagedEtcd {}
+/// The managed clusters, their etcd members, and the keys of new ones.
+pub trait Port: ManagedClusters + ManagedEtcd + Issuer {}
 
-impl<W: ManagedClusters + ManagedEtcd> Port for W {}
+impl<W: ManagedClusters + ManagedEtcd + Issuer> Port for W {}
 
 /// The controller.
-pub(super) struct KubeadmControlPlanes<W> {
+#[derive(Debug)]
+pub struct KubeadmControlPlanes<W> {
     managed: W,
     /// The name of this process, in events and in records of creations.
     identity: String,
@@ -67,7 +70,7 @@ pub(super) struct KubeadmControlPlanes<W> {
 
 /// What is kept of a control plane between reconciles.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub struct State {
     creations: Creations,
     /// The machine that the plan from the caches creates.
     expected: Option<String>,
@@ -75,7 +78,7 @@ pub(super) struct State {
 
 /// A control plane at one moment, and what is to be done about it.
 #[derive(Debug)]
-pub(super) struct Found {
+pub struct Found {
     key: ObjectRef,
     object: Arc<WholeObject>,
     assessment: Assessment,
@@ -97,7 +100,7 @@ pub(super) struct Found {
 
 impl<W> KubeadmControlPlanes<W> {
     /// The controller of all control planes.
-    pub(super) fn new(managed: W, identity: String) -> Self {
+    pub fn new(managed: W, identity: String) -> Self {
         Self {
             managed,
             identity,

@@ -2,10 +2,12 @@
 //!
 //! It observes a pool with its Machines and its infrastructure machines, hands them to core, and
 //! turns the plan of core into writes. A Machine is deleted only if the caches and a live read
-//! agree. The kinds of the infrastructure are known only at run time: the controller discovers and
-//! watches them (decision 61). It never deletes an infrastructure machine: the Machine controller
-//! does, after it drained the Node.
+//! agree, and an infrastructure machine is gone only if a read by its name does not find it. The
+//! kinds of the infrastructure are known only at run time: the controller discovers and watches
+//! them (decision 61). It never deletes an infrastructure machine: the Machine controller does,
+//! after it drained the Node.
 
+mod hidden;
 mod kinds;
 mod metrics;
 mod nodes;
@@ -44,7 +46,7 @@ pub use running::{LEASE, caches, settings, start, watch_with};
 
 /// When a pool whose infrastructure is not known yet is reconciled again.
 const UNKNOWN: SignedDuration = SignedDuration::from_secs(1);
-/// When a pool is reconciled again whose Nodes are read from its cluster, or one of whose Machines
+/// When a pool is reconciled again whose Nodes are read from its cluster, or one of whose objects
 /// lacks a label. They are not watched.
 const NODES_AGE: SignedDuration = SignedDuration::from_secs(30);
 
@@ -134,17 +136,20 @@ impl<W> MachinePools<W> {
         let machines = view.within::<Machine>(&CLUSTER_API_MACHINES, namespace);
         let own = machines.filter(|machine| observed.is_of_pool(&machine.metadata.labels));
         observed.machines = own.cloned().collect();
-        let machines = observed.machines.iter().map(|machine| machine.metadata.name());
-        let machines: BTreeSet<String> = machines.map(str::to_owned).collect();
+        let shown = observed.machines.iter().map(|machine| machine.metadata.name());
+        let shown: BTreeSet<String> = shown.map(str::to_owned).collect();
         let instances = observed.instances.iter().map(|one| one.metadata.name());
-        let without = instances.filter(|name| !machines.contains(*name)).map(str::to_owned);
+        let without = instances.filter(|name| !shown.contains(*name)).map(str::to_owned);
         let names = Names {
             without: without.collect(),
-            machines,
+            machines: shown,
         };
         let unlabelled = self.unlabelled.of(key).into_iter();
         let hidden = unlabelled.filter(|machine| !names.machines.contains(machine.metadata.name()));
         observed.machines.extend(hidden);
+        if let Some((group, kind)) = &needed.machines {
+            hidden::add(&mut observed, view, namespace, &self.kinds.known(group, kind)?);
+        }
         if let Some(nodes) = self.nodes().get(key).and_then(|known| known.nodes.clone()) {
             observed.nodes = nodes;
             observed.knows_nodes = true;
@@ -373,6 +378,9 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         let machines = observed.needed.machines.as_ref();
         if let Some(kind) = machines.and_then(|(group, kind)| self.kinds.known(group, kind)) {
             relist::<Infrastructure, C>(&mut live, cluster, &kind, key, pool, &selector).await?;
+            if let Some((labelled, _)) = self.observed(pool, key, &live, &observed.needed) {
+                hidden::read(&mut live, cluster, key, &labelled, &kind, self.mode).await?;
+            }
         }
         Ok(Some(live))
     }
@@ -502,7 +510,9 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
             key: error.to_string(),
         });
         let taken = reconciled.taken.iter().filter_map(|at| plan.steps.get(*at));
-        let is_polled = observed.nodes_of.is_some() || self.unlabelled.is_unwatched(&observed.key);
+        let is_unwatched = !pool.unlabelled.is_empty() || !pool.strays.is_empty();
+        let is_unwatched = is_unwatched || self.unlabelled.is_unwatched(&observed.key);
+        let is_polled = observed.nodes_of.is_some() || is_unwatched;
         let polled = now.checked_add(NODES_AGE).ok().filter(|_| is_polled);
         Report {
             about,

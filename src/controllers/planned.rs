@@ -46,13 +46,13 @@ pub(super) fn write(
                 .map(|there| (there.uid.clone(), there.resource_version.clone())),
         }),
         Action::Patch { patch, .. } => machine(Verb::Patch(patch.clone())),
-        Action::PatchSet(patch) | Action::RemoveRecords(patch) => owner(Verb::Patch(patch.clone())),
+        Action::PatchSet(patch) | Action::Records(patch) => owner(Verb::Patch(patch.clone())),
     })
 }
 
 /// Whether the step writes to the object that owns the machines.
 pub(super) fn patches_owner(step: &Step) -> bool {
-    matches!(step.action, Action::PatchSet(_) | Action::RemoveRecords(_))
+    matches!(step.action, Action::PatchSet(_) | Action::Records(_))
 }
 
 /// The patch that records in the owner of the machines, as it was read, that this process is about
@@ -120,7 +120,7 @@ pub(super) fn step_event(step: &Step, owner: &str) -> Option<EventSpec<'static>>
         Action::Create { .. } => ("Created", "created"),
         Action::Delete { .. } => ("Deleted", "deleted"),
         Action::Patch { .. } | Action::PatchSet(_) => ("Updated", "updated"),
-        Action::RemoveRecords(_) => return None,
+        Action::Records(_) => return None,
     };
     let subject = match step.machine() {
         Some(machine) => format!("machine {machine}"),

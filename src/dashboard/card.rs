@@ -43,7 +43,6 @@ pub(super) fn control_plane(report: &Report, anchor: &str, is_forecast: bool) ->
             (tables::conditions("Conditions of the object", &report.conditions))
             @match report.kind.as_str() {
                 "ControlPlaneMachineSet" => {},
-                "MachinePool" => p class="footnote" { "Capstan shows this plan, and has no controller that carries it out." },
                 _ => p class="footnote" { "Capstan carries out this plan only if its controller for this kind is installed." },
             }
         }
@@ -90,8 +89,6 @@ fn state(report: &Report, summary: &Summary, is_forecast: bool) -> Markup {
                 @if !report.changes.is_empty() {
                     // The change is not the reason of a problem.
                     div { dt { @if summary.mood == Mood::Alarm { "Change" } @else { "Why" } } dd { (why(&report.changes)) } }
-                } @else if !summary.because.is_empty() {
-                    div { dt { "Why" } dd { bdi { (summary.because) } } }
                 }
                 div {
                     dt { "You" }

@@ -33,19 +33,18 @@ impl Content {
         let count = |wanted: Mood| moods.iter().filter(|mood| **mood == wanted).count();
         let (alarms, paused, busy) = (count(Mood::Alarm), count(Mood::Paused), count(Mood::Busy));
         Some(if alarms > 0 {
-            (
-                Mood::Alarm,
-                format!("You must act: {alarms} of {all} objects cannot continue without you."),
-            )
+            let problems = format!("You must act: {} a problem.", objects(alarms, "has", "have"));
+            let waiting = format!(" {} until you act.", objects(paused, "waits", "wait"));
+            (Mood::Alarm, if paused > 0 { problems + &waiting } else { problems })
         } else if paused > 0 {
             (
                 Mood::Paused,
-                format!("Nothing is wrong. {paused} of {all} objects wait until you act."),
+                format!("Nothing is wrong. {} until you act.", objects(paused, "waits", "wait")),
             )
         } else if busy > 0 {
             (
                 Mood::Busy,
-                format!("No action is needed. {busy} of {all} objects are in progress."),
+                format!("No action is needed. {} in progress.", objects(busy, "is", "are")),
             )
         } else {
             (
@@ -61,6 +60,14 @@ impl Content {
             reports: vec![report],
             ..Self::default()
         }
+    }
+}
+
+/// So many objects, with the verb for one and for several.
+fn objects(count: usize, one: &str, several: &str) -> String {
+    match count {
+        1 => format!("1 object {one}"),
+        _ => format!("{count} objects {several}"),
     }
 }
 
@@ -128,6 +135,14 @@ pub struct Mirrored {
 }
 
 impl Mirrored {
+    /// What is wrong with a pair that needs a user.
+    pub(super) fn problem(&self) -> &str {
+        match self.migration.strip_prefix("stopped: ") {
+            Some(reason) => reason,
+            None => self.synchronized.strip_prefix("no: ").unwrap_or(&self.synchronized),
+        }
+    }
+
     /// The role of the object in one of the APIs.
     pub(super) fn role(&self, side: Side) -> Role {
         match self.authoritative {
@@ -178,9 +193,26 @@ mod tests {
         assert_eq!(summary(std::slice::from_ref(&calm)), None);
         for (all, mood, text) in [
             (vec![&calm, &calm], Mood::Calm, "No action is needed. All 2"),
-            (vec![&calm, &busy], Mood::Busy, "No action is needed. 1 of 2"),
-            (vec![&calm, &busy, &paused], Mood::Paused, "Nothing is wrong. 1 of 3"),
-            (vec![&calm, &busy, &paused, &alarm], Mood::Alarm, "You must act: 1 of 4"),
+            (
+                vec![&calm, &busy],
+                Mood::Busy,
+                "No action is needed. 1 object is in progress.",
+            ),
+            (
+                vec![&calm, &busy, &paused],
+                Mood::Paused,
+                "Nothing is wrong. 1 object waits until you act.",
+            ),
+            (
+                vec![&alarm, &alarm],
+                Mood::Alarm,
+                "You must act: 2 objects have a problem.",
+            ),
+            (
+                vec![&calm, &busy, &paused, &alarm],
+                Mood::Alarm,
+                "You must act: 1 object has a problem. 1 object waits until you act.",
+            ),
         ] {
             let all: Vec<Value> = all.into_iter().cloned().collect();
             let (shown, sentence) = summary(&all).unwrap();

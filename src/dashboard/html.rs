@@ -26,7 +26,7 @@ pub(super) fn content(state: &Result<Content, String>) -> Markup {
                             p { bdi { (reason) } }
                         }
                     }
-                    @for (position, report) in state.reports.iter().enumerate() {
+                    @for (position, report, _) in overview::by_urgency(&state.reports) {
                         (control_plane(report, &overview::anchor(position), false))
                     }
                     (overview::after(state))

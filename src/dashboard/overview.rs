@@ -7,6 +7,7 @@ use super::card::{class_of, mark};
 use super::content::{Content, Mirrored, Role, SeenEvent, Side};
 use super::report::{Mood, Report};
 use super::summary::Summary;
+use super::words::sentence;
 
 /// The most mirrored objects that are shown at once. The others can be opened.
 const SHOWN: usize = 10;
@@ -16,7 +17,7 @@ pub(super) fn anchor(position: usize) -> String {
     format!("control-plane-{position}")
 }
 
-/// Everything before the control planes.
+/// Everything before the control planes. Pairs of both APIs with a problem are shown here too.
 pub(super) fn before(state: &Content) -> Markup {
     html! {
         @if let Some(reason) = &state.outdated {
@@ -47,37 +48,43 @@ pub(super) fn after(state: &Content) -> Markup {
     }
 }
 
-/// One line for each control plane, and one for the objects of both APIs. What needs a user comes
-/// first.
+/// One line for each control plane, one for each pair of both APIs with a problem, and one for the
+/// other pairs. What needs a user comes first.
 fn objects(state: &Content) -> Markup {
-    let reports = state.reports.iter().enumerate();
-    let mut objects: Vec<(usize, &Report, Summary)> = reports
-        .map(|(position, report)| (position, report, report.summary()))
-        .collect();
-    objects.sort_by_key(|(_, _, summary)| urgency(summary.mood));
+    let (problems, others): (Vec<&Mirrored>, Vec<&Mirrored>) =
+        state.mirrored.iter().partition(|pair| pair.mood == Mood::Alarm);
+    let objects = by_urgency(&state.reports);
     html! {
         div class="wide" tabindex="0" role="group" aria-label="All objects" {
             table class="glance" {
                 thead { tr { th scope="col" { "Object" } th scope="col" { "State" } th scope="col" { "Now" } } }
                 tbody {
-                    @if mood_of(&state.mirrored) == Mood::Alarm { (pairs_at_a_glance(&state.mirrored)) }
+                    @for pair in &problems { (problem(pair)) }
                     @for (position, report, summary) in &objects {
                         tr {
                             th scope="row" {
                                 (mark(summary.mood))
                                 a href={ "#" (anchor(*position)) } { span class="kind" { (report.kind) } " " bdi { (report.title()) } }
                             }
-                            td data-label="State" { bdi class="clamp" { (summary.title) } }
+                            td data-label="State" { bdi class="clamp" { (shortened(&summary.title)) } }
                             (now(summary))
                         }
                     }
-                    @if !state.mirrored.is_empty() && mood_of(&state.mirrored) != Mood::Alarm {
-                        (pairs_at_a_glance(&state.mirrored))
-                    }
+                    @if !others.is_empty() { (pairs_at_a_glance(&others)) }
                 }
             }
         }
     }
+}
+
+/// The control planes with their positions. What needs a user comes first.
+pub(super) fn by_urgency(reports: &[Report]) -> Vec<(usize, &Report, Summary)> {
+    let reports = reports.iter().enumerate();
+    let mut ordered: Vec<(usize, &Report, Summary)> = reports
+        .map(|(position, report)| (position, report, report.summary()))
+        .collect();
+    ordered.sort_by_key(|(_, _, summary)| urgency(summary.mood));
+    ordered
 }
 
 /// The order of what is shown: what needs a user comes first.
@@ -94,38 +101,62 @@ fn urgency(mood: Mood) -> u8 {
 fn now(summary: &Summary) -> Markup {
     html! {
         @match (summary.mood, summary.you.first(), summary.now.as_str()) {
-            (Mood::Alarm | Mood::Paused, Some(you), _) => td data-label="Now" { span class="clamp" { strong { "You: " } bdi { (you) } } },
+            (Mood::Alarm | Mood::Paused, Some(you), _) => td data-label="Now" { span class="clamp" { strong { "You: " } bdi { (shortened(you)) } } },
             (_, _, "") => td data-label="Now" {},
-            (_, _, now) => td data-label="Now" { bdi class="clamp" { (now) } },
+            (_, _, now) => td data-label="Now" { bdi class="clamp" { (shortened(now)) } },
         }
     }
 }
 
-fn pairs_at_a_glance(all: &[Mirrored]) -> Markup {
-    let first = all.iter().find(|pair| pair.mood == Mood::Alarm);
+/// The longest word that the overview shows whole. A longer one is a name, and the card has it.
+const LONGEST: usize = 40;
+
+/// A text whose long words lose their middle, so that names do not hide what to do.
+fn shortened(text: &str) -> String {
+    let word = |word: &str| {
+        let letters: Vec<char> = word.chars().collect();
+        match (
+            letters.get(..LONGEST / 2),
+            letters.get(letters.len().saturating_sub(LONGEST / 4)..),
+        ) {
+            (Some(first), Some(last)) if letters.len() > LONGEST => first.iter().chain(&['…']).chain(last).collect(),
+            _ => word.to_owned(),
+        }
+    };
+    text.split(' ').map(word).collect::<Vec<String>>().join(" ")
+}
+
+fn problem(pair: &Mirrored) -> Markup {
+    html! {
+        tr {
+            th scope="row" { (mark(pair.mood)) a href="#both-apis" { span class="kind" { (pair.kind) } " " bdi { (pair.name) } } }
+            td data-label="State" { "Not synchronized between both APIs" }
+            td data-label="Now" { bdi class="clamp" { (sentence(&shortened(pair.problem()))) } }
+        }
+    }
+}
+
+fn pairs_at_a_glance(all: &[&Mirrored]) -> Markup {
     html! {
         tr {
             th scope="row" { (mark(mood_of(all))) a href="#both-apis" { "Objects in both APIs" } }
             td data-label="State" { (counted(all)) }
-            @match first {
-                Some(pair) => td data-label="Now" { (pair.kind) " " bdi { (pair.name) } " has a problem" },
-                None => td data-label="Now" {},
-            }
+            td data-label="Now" {}
         }
     }
 }
 
 /// What a user must know about all pairs.
-fn mood_of(all: &[Mirrored]) -> Mood {
+fn mood_of(all: &[&Mirrored]) -> Mood {
     let moods = all.iter().map(|pair| pair.mood);
     moods.min_by_key(|mood| urgency(*mood)).unwrap_or(Mood::Calm)
 }
 
-fn count(all: &[Mirrored], mood: Mood) -> usize {
+fn count(all: &[&Mirrored], mood: Mood) -> usize {
     all.iter().filter(|pair| pair.mood == mood).count()
 }
 
-fn counted(all: &[Mirrored]) -> String {
+fn counted(all: &[&Mirrored]) -> String {
     let (alarms, migrations) = (count(all, Mood::Alarm), count(all, Mood::Busy));
     let pairs = if all.len() == 1 { "pair" } else { "pairs" };
     format!(
@@ -138,14 +169,14 @@ fn mirrored(all: &[Mirrored]) -> Markup {
     if all.is_empty() {
         return html! {};
     }
-    let urgent = count(all, Mood::Alarm) + count(all, Mood::Busy);
     let mut ordered: Vec<&Mirrored> = all.iter().collect();
     ordered.sort_by_key(|pair| urgency(pair.mood));
+    let urgent = count(&ordered, Mood::Alarm) + count(&ordered, Mood::Busy);
     let (first, rest) = ordered.split_at(urgent.max(SHOWN).min(ordered.len()));
     html! {
         section class="card mirrored" id="both-apis" {
             h2 { "Objects in both APIs" }
-            p class="facts" { (counted(all)) "." }
+            p class="facts" { (counted(&ordered)) "." }
             (pairs(first, "Objects in both APIs"))
             @if !rest.is_empty() {
                 details id="more-mirrored" {
@@ -253,6 +284,33 @@ mod tests {
         let (before, after) = page.split_once("<details").unwrap();
         assert!(before.contains("broken") && before.contains("calm-8") && !before.contains("calm-9<"));
         assert!(after.contains("31 more pairs") && after.contains("calm-39"));
+    }
+
+    #[test]
+    fn each_pair_with_a_problem_has_a_line_with_its_reason() {
+        let broken = Mirrored {
+            synchronized: "no: the field spec.x cannot be converted".to_owned(),
+            ..pair("broken", Mood::Alarm)
+        };
+        let state = Content {
+            reports: Vec::new(),
+            mirrored: vec![pair("calm", Mood::Calm), broken],
+            ..Content::default()
+        };
+        let page = objects(&state).into_string();
+        assert!(page.contains("The field spec.x cannot be converted"), "{page}");
+        assert!(page.contains("1 pair, 0 in migration, 0 with a problem"), "{page}");
+    }
+
+    #[test]
+    fn a_long_name_does_not_hide_what_to_do() {
+        let name = "n".repeat(253);
+        let text = shortened(&format!("{name} is not ready; bring it back"));
+        assert_eq!(
+            text,
+            format!("{}…{} is not ready; bring it back", "n".repeat(20), "n".repeat(10))
+        );
+        assert_eq!(shortened("short"), "short");
     }
 
     #[test]

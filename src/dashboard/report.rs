@@ -322,7 +322,7 @@ mod tests {
             ("ControlPlaneMachineSet", "")
         );
         assert_eq!(report.machine("m").unwrap().node, "n");
-        assert_eq!(report.next[0].subject(), "the control plane");
+        assert_eq!(report.next[0].subject(), "the object");
     }
 
     #[test]

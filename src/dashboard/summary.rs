@@ -15,8 +15,6 @@ pub(super) struct Summary {
     pub(super) title: String,
     /// What the controller does or waits for now; empty if it does nothing.
     pub(super) now: String,
-    /// Why it does this; empty if the differences from the template are the reason.
-    pub(super) because: String,
     /// What the user must do, one item for each action.
     pub(super) you: Vec<String>,
 }
@@ -79,8 +77,7 @@ impl Report {
                 Some(_) => format!("You must act: {reasons}"),
                 None => format!("Stopped until you act: {reasons}"),
             },
-            now: step.map_or_else(String::new, |step| format!("Next: {}", step.sentence())),
-            because: step.map_or_else(String::new, |step| step.because.clone()),
+            now: step.map_or_else(String::new, Step::sentence),
             you: self.degraded.iter().map(|reason| reason.message.clone()).collect(),
         }
     }
@@ -110,7 +107,6 @@ impl Report {
             mood,
             title: title.to_owned(),
             now: String::new(),
-            because: String::new(),
             you: vec![you],
         }
     }
@@ -145,7 +141,7 @@ impl Report {
                     false => format!("Rolling out a change: {counted}"),
                 },
                 match next {
-                    Next::Step(step) => format!("Next: {}", step.sentence()),
+                    Next::Step(step) => step.sentence(),
                     Next::Wait(wait) => wait.sentence(),
                     Next::User => String::new(),
                 },
@@ -153,10 +149,6 @@ impl Report {
             ),
         };
         Summary {
-            because: match self.what_is_next() {
-                Some(Next::Step(step)) => step.because.clone(),
-                _ => String::new(),
-            },
             you: match mood {
                 Mood::Paused => self.of_user(),
                 _ => vec![you],
@@ -235,21 +227,26 @@ impl Wait {
 }
 
 impl Step {
-    /// The machine or the etcd member, or else the control plane.
+    /// The machine or the etcd member, or else the object itself.
     pub(super) fn subject(&self) -> &str {
         match (self.machine.as_str(), self.member.as_str()) {
-            ("", "") => "the control plane",
+            ("", "") => "the object",
             ("", member) => member,
             (machine, _) => machine,
         }
     }
 
-    /// The action with its machine and failure domain, without the reason.
+    /// The action with its machine, failure domain, and reason.
     fn sentence(&self) -> String {
-        match domain(&self.failure_domain).as_str() {
-            "" => format!("{} {}", self.action, self.subject()),
-            place => format!("{} {} in {place}", self.action, self.subject()),
-        }
+        let place = match domain(&self.failure_domain).as_str() {
+            "" => String::new(),
+            place => format!(" in {place}"),
+        };
+        let because = match self.because.as_str() {
+            "" => String::new(),
+            reason => format!(", because {reason}"),
+        };
+        format!("Next: {} {}{place}{because}", self.action, self.subject())
     }
 }
 
@@ -282,7 +279,7 @@ mod tests {
             (all.mood, all.title.as_str()),
             (Mood::Alarm, "You must act: unmanaged nodes")
         );
-        assert_eq!(all.now, "Next: create m-3 in a");
+        assert_eq!(all.now, "Next: create m-3 in a, because index 0 is empty");
         assert_eq!(all.you, ["remove the node x"]);
         let stopped = summary(&json!({"waits": wait, "degraded": degraded}));
         assert_eq!(stopped.title, "Stopped until you act: unmanaged nodes");
@@ -291,10 +288,7 @@ mod tests {
         let working = summary(&working);
         assert_eq!(working.mood, Mood::Busy);
         assert_eq!(working.title, "Rolling out a change: 1 of 3 up to date");
-        assert_eq!(
-            (working.now.as_str(), working.because.as_str()),
-            ("Next: create m-3 in a", "index 0 is empty")
-        );
+        assert_eq!(working.now, "Next: create m-3 in a, because index 0 is empty");
         assert_eq!(summary(&json!({"waits": wait})).mood, Mood::Busy);
         assert_eq!(summary(&json!({})).title, "All machines are up to date");
         assert_eq!(summary(&json!({})).you, ["No action is needed."]);
@@ -315,7 +309,10 @@ mod tests {
         let next = json!([{"action": "patch", "machine": "m-1", "because": "it has no owner"}]);
         let wait = json!([{"for": "MachineReady", "message": "waiting for m-0"}]);
         assert_eq!(summary(&json!({"next": next, "waits": wait})).now, "Waiting for m-0");
-        assert_eq!(summary(&json!({"next": next})).now, "Next: patch m-1");
+        assert_eq!(
+            summary(&json!({"next": next})).now,
+            "Next: patch m-1, because it has no owner"
+        );
     }
 
     #[test]

@@ -54,8 +54,9 @@ where
 }
 
 impl From<DynamicObject> for Written {
-    fn from(object: DynamicObject) -> Self {
+    fn from(mut object: DynamicObject) -> Self {
         Self {
+            spec: object.data.get_mut("spec").map(Value::take).unwrap_or_default(),
             metadata: serde_json::to_value(&object.metadata).unwrap_or_default(),
             status: object.data.get("status").cloned().unwrap_or_default(),
             uid: object.metadata.uid.unwrap_or_default(),

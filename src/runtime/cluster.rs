@@ -31,6 +31,8 @@ pub struct Written {
     pub status: Value,
     /// The metadata as it is stored. Null if it is not known.
     pub metadata: Value,
+    /// The spec as it is stored. Null if it is not known.
+    pub spec: Value,
 }
 
 /// The cluster around a controller. Every read is live, and no cache answers it.

@@ -7,7 +7,10 @@ use std::sync::Arc;
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::objects::{CachedObject, Objects};
 use futures::future::BoxFuture;
+use kube::Api;
+use kube::api::{DynamicObject, ListParams};
 
+use super::client::api;
 use super::follow::follow;
 use super::history::Restores;
 use super::selection::Selection;
@@ -53,6 +56,25 @@ impl Watch {
     pub fn labelled(mut self, selector: &str) -> Self {
         self.selection.labels = Some(selector.to_owned());
         self
+    }
+
+    /// Reads one object of each stream, to tell whether the API server answers with objects.
+    ///
+    /// # Errors
+    /// The answer of the API server: the kind is not served, or must not be read.
+    pub async fn probe(&self, client: &kube::Client) -> kube::Result<()> {
+        let api: Api<DynamicObject> = api(client, self.kind(), self.selection.namespace.as_deref());
+        for stream in 0..self.selection.streams() {
+            let config = self.selection.config(stream);
+            let parameters = ListParams {
+                field_selector: config.field_selector,
+                label_selector: config.label_selector,
+                limit: Some(1),
+                ..ListParams::default()
+            };
+            api.list_metadata(&parameters).await?;
+        }
+        Ok(())
     }
 
     /// The kind that is watched.

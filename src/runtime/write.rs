@@ -9,7 +9,7 @@ use capstan_core::api::meta::ObjectMeta;
 use capstan_core::model::ObjectRef;
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::cluster::{Cluster, Written};
@@ -114,7 +114,7 @@ pub struct Writer<C> {
 /// A patch that the API server accepted and did not store.
 #[derive(Debug)]
 struct NotStored {
-    metadata: Value,
+    sent: Value,
     fields: Vec<String>,
     at: Instant,
 }
@@ -183,19 +183,21 @@ impl<C: Cluster> Writer<C> {
             return Ok(());
         };
         let age = self.cluster.instant().duration_since(known.at);
-        if age < REPEAT && is_same_metadata(&known.metadata, &metadata(patch)) {
+        if age < REPEAT && is_same(&known.sent, &sent(patch)) {
             return Err(StepError::not_stored(write.title(), &known.fields));
         }
         Ok(())
     }
 
-    /// Fails if the API server did not store what a patch sets in the metadata. A webhook or a
-    /// policy of the cluster may have changed it.
+    /// Fails if the API server did not store what a patch sets in the metadata or in the spec. A
+    /// webhook or a policy of the cluster may have changed it, or the CRD does not have the field.
     fn check_stored(&mut self, write: &Write, patch: &Value, written: &Written) -> Result<(), StepError> {
-        let metadata = metadata(patch);
+        let sent = sent(patch);
         let mut fields = Vec::new();
-        if !written.metadata.is_null() {
-            compare("metadata", &metadata, &written.metadata, &mut fields);
+        for (part, stored) in [("metadata", &written.metadata), ("spec", &written.spec)] {
+            if let Some(wanted) = sent.get(part).filter(|_| !stored.is_null()) {
+                compare(part, wanted, stored, &mut fields);
+            }
         }
         if fields.is_empty() {
             self.not_stored.remove(&write.object);
@@ -206,7 +208,7 @@ impl<C: Cluster> Writer<C> {
         // Objects that are gone must not stay here for ever.
         self.not_stored.retain(|_, known| at.duration_since(known.at) < REPEAT);
         self.not_stored
-            .insert(write.object.clone(), NotStored { metadata, fields, at });
+            .insert(write.object.clone(), NotStored { sent, fields, at });
         Err(error)
     }
 
@@ -269,28 +271,30 @@ impl<C: Cluster> Writer<C> {
     }
 }
 
-/// What a merge patch sets in the metadata of the object with the uid of its precondition, without
-/// the resource version. An object that was deleted and created again is another object.
-fn metadata(patch: &Value) -> Value {
-    let mut metadata = patch.get("metadata").cloned().unwrap_or_default();
-    if let Some(fields) = metadata.as_object_mut() {
+/// What a merge patch sets in the metadata and in the spec of the object with the uid of its
+/// precondition, without the resource version. An object that was deleted and created again is
+/// another object.
+fn sent(patch: &Value) -> Value {
+    let part = |name: &str| Some((name.to_owned(), patch.get(name)?.clone()));
+    let mut sent: Map<String, Value> = ["metadata", "spec"].into_iter().filter_map(part).collect();
+    if let Some(fields) = sent.get_mut("metadata").and_then(Value::as_object_mut) {
         fields.retain(|field, _| field != "resourceVersion");
     }
-    metadata
+    Value::Object(sent)
 }
 
-/// Whether two patches set the same metadata. The content of a record, which is an annotation with
+/// Whether two patches set the same fields. The content of a record, which is an annotation with
 /// a JSON document, does not count: it can contain the time, so that each patch has another one.
-fn is_same_metadata(left: &Value, right: &Value) -> bool {
-    let without_records = |metadata: &Value| {
-        let mut metadata = metadata.clone();
-        let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
+fn is_same(left: &Value, right: &Value) -> bool {
+    let without_records = |sent: &Value| {
+        let mut sent = sent.clone();
+        let annotations = sent.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
         for (_, value) in annotations.into_iter().flatten() {
             if value.as_str().is_some_and(|text| text.starts_with(['{', '['])) {
                 *value = Value::Bool(true);
             }
         }
-        metadata
+        sent
     };
     without_records(left) == without_records(right)
 }
@@ -306,8 +310,23 @@ fn compare(path: &str, wanted: &Value, stored: &Value, fields: &mut Vec<String>)
             }
         }
         wanted if wanted == stored || (is_empty(wanted) && is_empty(stored)) => {}
+        // The API server adds the default values of the fields of an item.
+        Value::Array(items) if is_same_length(items, stored) && items.iter().all(|item| holds(item, stored)) => {}
         _ => fields.push(path.to_owned()),
     }
+}
+
+fn is_same_length(wanted: &[Value], stored: &Value) -> bool {
+    stored.as_array().is_some_and(|stored| stored.len() == wanted.len())
+}
+
+/// Whether a list contains an item with these fields.
+fn holds(wanted: &Value, stored: &Value) -> bool {
+    let has_fields = |item: &Value| match (wanted.as_object(), item.as_object()) {
+        (Some(wanted), Some(item)) => wanted.iter().all(|(field, value)| item.get(field) == Some(value)),
+        _ => item == wanted,
+    };
+    stored.as_array().is_some_and(|items| items.iter().any(has_fields))
 }
 
 /// An existing object of a wanted name.
@@ -333,5 +352,43 @@ impl Existing {
         let (existing, wanted) = (&self.metadata.annotations, &wanted.metadata.annotations);
         owner.is_some_and(|owner| owners.any(|existing| existing == owner))
             && purpose.iter().all(|key| existing.get(*key) == wanted.get(*key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn not_stored(wanted: &Value, stored: &Value) -> Vec<String> {
+        let mut fields = Vec::new();
+        compare("spec", wanted, stored, &mut fields);
+        fields
+    }
+
+    #[test]
+    fn v116_an_item_that_is_dropped_from_the_spec_or_put_back_is_not_stored() {
+        let hooks = |hooks: Value| json!({"lifecycleHooks": {"preDrain": hooks}});
+        let one = json!({"name": "a", "owner": "b"});
+        let wanted = hooks(json!([one]));
+        let field = ["spec.lifecycleHooks.preDrain"];
+        assert_eq!(not_stored(&wanted, &json!({"replicas": 3})), field);
+        assert_eq!(not_stored(&wanted, &hooks(json!([{"name": "a", "owner": "c"}]))), field);
+        assert_eq!(not_stored(&hooks(json!([])), &wanted), field);
+        assert_eq!(
+            not_stored(&wanted, &hooks(json!([{"name": "a", "owner": "b", "default": 1}]))),
+            [] as [&str; 0]
+        );
+        assert_eq!(not_stored(&hooks(json!([])), &json!({})), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn the_same_patch_of_a_newer_version_is_the_same_and_another_spec_is_another_patch() {
+        let patch = |version: &str, replicas: u32| {
+            sent(&json!({"metadata": {"uid": "u", "resourceVersion": version}, "spec": {"replicas": replicas}}))
+        };
+        assert!(is_same(&patch("1", 3), &patch("2", 3)));
+        assert!(!is_same(&patch("1", 3), &patch("1", 5)));
     }
 }

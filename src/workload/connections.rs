@@ -380,16 +380,8 @@ impl ClusterReader for Connections {
         namespace: &str,
         selector: &str,
     ) -> Result<Vec<T>, AccessError> {
-        #[derive(Deserialize)]
-        struct List<T> {
-            items: Option<Vec<T>>,
-        }
         let what = format!("list {}", kind.plural);
-        let params = match selector {
-            "" => ListParams::default(),
-            selector => ListParams::default().labels(selector),
-        };
-        let request = Request::new(path(kind, namespace)).list(&params);
+        let request = list_request(kind, namespace, selector);
         let request = request.map_err(|error| unreadable(cluster, &what, error.to_string()))?;
         match self.send::<List<T>>(cluster, &what, request).await? {
             Some(list) => Ok(list.items.unwrap_or_default()),
@@ -500,6 +492,26 @@ impl ManagedEtcd for Connections {
     async fn remove_member(&self, cluster: &ManagedCluster, member: &str) -> Result<(), ManagedEtcdError> {
         Ok(self.etcd(cluster).await?.remove(member).await?)
     }
+}
+
+/// The part of a list that is read.
+#[derive(Deserialize)]
+pub(super) struct List<T> {
+    /// The objects; absent if there are none.
+    pub(super) items: Option<Vec<T>>,
+}
+
+/// The request for a list. An empty selector selects all objects.
+pub(super) fn list_request(
+    kind: &KindInfo,
+    namespace: &str,
+    selector: &str,
+) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
+    let params = match selector {
+        "" => ListParams::default(),
+        selector => ListParams::default().labels(selector),
+    };
+    Request::new(path(kind, namespace)).list(&params)
 }
 
 /// The path of a kind in a namespace, or in all namespaces if it is empty.

@@ -4,13 +4,12 @@
 //! The client is that of the process. The module executes single requests and decides nothing.
 
 use capstan_core::api::kind::KindInfo;
-use kube::api::{ListParams, Request};
+use kube::api::Request;
 use kube::{Client, Error};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::cluster::{AccessError, ClusterReader, ManagedCluster};
-use super::connections::path;
+use super::connections::{List, list_request, path};
 
 /// The cluster that Capstan runs in.
 #[derive(Clone)]
@@ -80,16 +79,8 @@ impl ClusterReader for OwnCluster {
         namespace: &str,
         selector: &str,
     ) -> Result<Vec<T>, AccessError> {
-        #[derive(Deserialize)]
-        struct List<T> {
-            items: Option<Vec<T>>,
-        }
         let what = || format!("list {}", kind.plural);
-        let params = match selector {
-            "" => ListParams::default(),
-            selector => ListParams::default().labels(selector),
-        };
-        let request = Request::new(path(kind, namespace)).list(&params);
+        let request = list_request(kind, namespace, selector);
         let request = request.map_err(|error| failed(what(), Error::BuildRequest(error)))?;
         let list = self.0.request::<List<T>>(request).await;
         Ok(list.map_err(|error| failed(what(), error))?.items.unwrap_or_default())

@@ -130,12 +130,13 @@ fn limit(machines: &Value) -> Value {
 async fn the_page_shows_every_control_plane_and_both_apis(browser: &Browser) {
     let overview = browser.text_of(".overview").await;
     for text in [
-        "You must act: 2 of 6 objects cannot continue without you.",
+        "You must act: 2 objects have a problem.",
         "ControlPlaneMachineSet cluster\tAll machines are up to date",
         "ControlPlane cluster\tStopped until you act: ",
         "KubeadmControlPlane workload\tRolling out a change: 0 of 3 up to date",
         "MachinePool pool",
-        "Objects in both APIs\t2 pairs, 1 in migration, 1 with a problem\tMachineSet edge has a problem",
+        "MachineSet edge\tNot synchronized between both APIs\tThe field spec.x cannot be converted",
+        "Objects in both APIs\t1 pair, 1 in migration, 0 with a problem",
     ] {
         assert!(overview.contains(text), "{text:?}: {overview:?}");
     }
@@ -145,7 +146,7 @@ async fn the_page_shows_every_control_plane_and_both_apis(browser: &Browser) {
     let scaled = browser.text_of("article[aria-label='ControlPlane cluster']").await;
     for text in [
         "Stopped until you act: active control plane machine set",
-        "is Active and manages the machines; delete it, its machines stay",
+        "keep one of the two: delete this ControlPlane, or wait until the rollout of the set is complete",
         "prod-x7k2p-master-0",
     ] {
         assert!(scaled.contains(text), "{text}: {scaled}");

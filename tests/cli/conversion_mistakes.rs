@@ -292,7 +292,10 @@ fn w38_a_misspelt_infrastructure_kind_is_corrected_and_no_one_waits_for_a_provid
 
 #[test]
 fn w46_a_provider_id_of_another_platform_is_an_issue() {
-    let mut machine = gcp(&json!([{"autoDelete": true, "boot": true, "image": "projects/p/global/images/i"}]));
+    let mut machine = gcp(
+        &json!([{"autoDelete": true, "boot": true, "image": "projects/p/global/images/i",
+        "sizeGb": 128, "type": "pd-ssd"}]),
+    );
     machine["spec"]["providerID"] = json!(PROVIDER_ID);
     let (code, _, report) = convert(&gcp_cluster(), &[machine.clone()]);
     assert_eq!(code, Some(1), "{report}");

@@ -7,13 +7,15 @@ use super::{capstan, stderr, stdout};
 /// A pool of three instances with the strategy that one may be unavailable.
 fn objects() -> Vec<Value> {
     let strategy = json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}});
+    let progress = json!({"version": "v1.34.0", "newest": "2026-02-01T00:00:00Z"});
     let labels = json!({"cluster.x-k8s.io/cluster-name": "c", "cluster.x-k8s.io/pool-name": "workers"});
     let group = "infrastructure.cluster.x-k8s.io";
     let mut objects = vec![
         json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool",
             "metadata": {"name": "workers", "namespace": "ns", "finalizers": ["capstan.dev/machine-pool"],
-                "annotations": {"capstan.dev/rollout": strategy.to_string()}},
+                "annotations": {"capstan.dev/rollout": strategy.to_string(),
+                    "capstan.dev/rollout-progress": progress.to_string()}},
             "spec": {"clusterName": "c", "replicas": 3, "template": {"spec": {"version": "v1.34.0",
                 "infrastructureRef": {"apiGroup": group, "kind": "DockerMachinePool", "name": "workers"}}}},
         }),

@@ -12,6 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
+mod cluster_mistakes;
 mod control_plane;
 mod conversion_mistakes;
 mod conversions;
@@ -24,6 +25,7 @@ mod mistakes;
 mod pictures;
 mod plans;
 mod strict;
+mod stub;
 
 const MACHINE: &str = "machines_v1beta1_machine_openshift_io";
 

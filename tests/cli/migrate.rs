@@ -17,6 +17,12 @@ fn a_migration_needs_one_direction_and_a_cluster() {
     );
     refused(&["machine", "a", "--to", "elsewhere"], "machineAPI, clusterAPI");
     refused(&["pod", "a", "--to", "clusterAPI"], "machine, machineset");
+    refused(&["machine", "--to", "clusterAPI"], "NAME");
+    refused(
+        &["machine", "a", "--selector", "pool=a", "--to", "clusterAPI"],
+        "cannot be used with",
+    );
+    refused(&["machine", "a", "--to", "clusterAPI", "--parallel", "2"], "--wait");
     let folder = Folder::new();
     let kubeconfig = folder.file(
         "kubeconfig",

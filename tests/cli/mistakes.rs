@@ -145,5 +145,203 @@ fn w43_the_page_of_a_control_plane_does_not_say_that_it_has_no_controller() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let page = stdout(&output);
     assert!(page.contains("<span class=\"kind\">ControlPlane</span>"), "{page}");
-    assert!(!page.contains("has no controller that carries it out"));
+    assert!(page.contains("only if its controller for this kind is installed"));
+}
+
+#[test]
+fn w57_a_scale_of_a_set_is_refused_as_its_crd_refuses_it() {
+    let folder = Folder::new();
+    let with = folder.objects("set.yaml", &[set()]);
+    let check = |replicas: u32| {
+        let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale",
+            "metadata": {"name": "cluster", "namespace": "openshift-machine-api"}, "spec": {"replicas": replicas}});
+        capstan(&["check", "-o", "json", "--with", path(&with), "-"], &scale.to_string())
+    };
+    let output = check(5);
+    assert_eq!(output.status.code(), Some(1), "{}{}", stdout(&output), stderr(&output));
+    let rows: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(rows[0]["causes"][0]["field"], "spec.replicas");
+    assert_eq!(rows[0]["causes"][0]["rule"], "cpms-replicas-immutable");
+    let output = check(3);
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+}
+
+#[test]
+fn w58_the_objects_of_a_file_that_have_different_kinds_are_given_to_each_other() {
+    let folder = Folder::new();
+    let machines: Vec<_> = ["a", "b", "c"]
+        .iter()
+        .enumerate()
+        .map(|(i, zone)| super::machine(i, zone))
+        .collect();
+    let file = folder.file("all.json", &list(&[vec![set()], machines].concat()));
+    let output = capstan(&["check", path(&file)], "");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        !stdout(&output).contains("Machines are not given"),
+        "{}",
+        stdout(&output)
+    );
+    let output = capstan(&["check", "-"], &set().to_string());
+    assert!(
+        stdout(&output).contains("Machines are not given"),
+        "{}",
+        stdout(&output)
+    );
+}
+
+#[test]
+fn w58_a_plan_of_machines_with_nodes_needs_the_nodes() {
+    let mut machine = super::machine(0, "a");
+    machine["status"] = json!({"nodeRef": {"kind": "Node", "name": "node-0"}});
+    let output = capstan(&["plan", "-f", "-"], &list(&[set(), machine.clone()]));
+    assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+    let must = "the Nodes must be given too: the Machine prod-x7k2p-master-0 has the node node-0";
+    assert!(stderr(&output).contains(must), "{}", stderr(&output));
+    let none = json!({"apiVersion": "v1", "kind": "NodeList", "items": []});
+    let folder = Folder::new();
+    let none = folder.file("nodes.json", &none.to_string());
+    let output = capstan(&["plan", "-f", "-", "-f", path(&none)], &list(&[set(), machine]));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+/// A set on vSphere without failure domains, and its Machines with another kind of provider spec.
+#[test]
+fn w59_a_misspelt_kind_of_provider_spec_is_refused_and_can_be_corrected() {
+    let folder = Folder::new();
+    let of_kind = |mut object: serde_json::Value, pointer: &str, kind: &str| {
+        *object.pointer_mut(pointer).unwrap() = json!({"kind": kind, "numCPUs": 4,
+            "credentialsSecret": {"name": "c"}, "userDataSecret": {"name": "u"}, "template": "t",
+            "workspace": {"datacenter": "d", "datastore": "s", "server": "v"},
+            "network": {"devices": [{"networkName": "n"}]}, "memoryMiB": 16384, "diskGiB": 120});
+        object
+    };
+    let spec = format!("/spec/template/{}/spec/providerSpec/value", super::MACHINE);
+    let of_set = |kind: &str, replicas: u32| {
+        let mut set = of_kind(set(), &spec, kind);
+        let template = &mut set["spec"]["template"][super::MACHINE];
+        template.as_object_mut().unwrap().remove("failureDomains");
+        template["spec"]["providerSpec"]["value"]["numCPUs"] = json!(replicas);
+        set
+    };
+    let machines: Vec<_> = (0..3)
+        .map(|i| {
+            of_kind(
+                super::machine(i, "a"),
+                "/spec/providerSpec/value",
+                "VSphereMachineProviderSpec",
+            )
+        })
+        .collect();
+    let with = folder.objects("machines.yaml", &machines);
+    let check = |more: &[&str], set: &serde_json::Value| {
+        let output = capstan(
+            &[&["check", "--with", path(&with)], more, &["-"]].concat(),
+            &set.to_string(),
+        );
+        (output.status.code(), stdout(&output) + &stderr(&output))
+    };
+    let (wrong, right) = ("VSphereMachineProviderConfig", "VSphereMachineProviderSpec");
+    let (code, text) = check(&[], &of_set(wrong, 4));
+    assert_eq!(code, Some(1), "{text}");
+    let must = "must be VSphereMachineProviderSpec, the kind of the control plane Machines: no platform has the kind \
+                VSphereMachineProviderConfig; write VSphereMachineProviderSpec";
+    assert!(text.contains(must), "{text}");
+    let old = folder.objects("old.yaml", &[of_set(wrong, 4)]);
+    let (code, text) = check(&["--old", path(&old)], &of_set(right, 4));
+    assert_eq!(code, Some(0), "{text}");
+    let (code, text) = check(&["--old", path(&old)], &of_set("VSphereMachine", 4));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.contains("write VSphereMachineProviderSpec: no platform has the kind VSphereMachineProviderConfig"),
+        "{text}"
+    );
+    let (code, text) = check(&["--old", path(&old)], &of_set(wrong, 8));
+    assert_eq!(code, Some(0), "a stored kind is tolerated: {text}");
+    let old = folder.objects("old.yaml", &[of_set(right, 4)]);
+    let (code, text) = check(&["--old", path(&old)], &of_set(wrong, 4));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("must stay VSphereMachineProviderSpec"), "{text}");
+}
+
+#[test]
+fn w64_a_name_that_no_client_asks_for_gets_no_certificate() {
+    let folder = Folder::new();
+    let issue = |name: &str| capstan(&["certs", "issue", "--dir", path(folder.0.path()), "--dns", name], "");
+    for name in [
+        "https://capstan-webhook.a.svc:443/",
+        "bad name",
+        "a..b",
+        "a.svc.",
+        "127.0.0.1:443",
+    ] {
+        let output = issue(name);
+        assert_eq!(output.status.code(), Some(2), "{name}: {}", stdout(&output));
+        assert!(stderr(&output).contains("must be a DNS name"), "{}", stderr(&output));
+    }
+    for name in [
+        "capstan-webhook.a.svc",
+        "*.example.org",
+        "127.0.0.1",
+        "::1",
+        "localhost",
+    ] {
+        assert_eq!(issue(name).status.code(), Some(0), "{name}");
+    }
+}
+
+#[test]
+fn w65_a_flag_without_effect_is_refused_or_noted() {
+    let output = capstan(&["check", "--propagation", "foreground", "-"], &set().to_string());
+    assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+    assert!(stderr(&output).contains("--operation delete"), "{}", stderr(&output));
+    let output = capstan(&["plan", "-n", "other", "-f", "-"], &set().to_string());
+    let note = "the set is in the namespace openshift-machine-api, and --namespace is other";
+    assert!(stderr(&output).contains(note), "{}", stderr(&output));
+}
+
+#[test]
+fn w67_labels_and_annotations_are_refused_as_an_api_server_refuses_them() {
+    let check = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut set = set();
+        change(&mut set["metadata"]);
+        let output = capstan(&["check", "-"], &set.to_string());
+        (output.status.code(), stdout(&output) + &stderr(&output))
+    };
+    let long = "a".repeat(64);
+    for value in ["prod x7!", long.as_str(), "-a"] {
+        let (code, text) = check(&|metadata| metadata["labels"] = json!({"a": value}));
+        assert_eq!(code, Some(1), "{value}: {text}");
+        assert!(text.contains("metadata.labels[a]: Invalid value"), "{text}");
+    }
+    for change in [
+        json!({"labels": {"a/b/c": "x"}}),
+        json!({"annotations": {"a/b/c": "x"}}),
+        json!({"annotations": {"a": "x".repeat(256 * 1024)}}),
+    ] {
+        let (code, text) = check(&|metadata| json_patch::merge(metadata, &change));
+        assert_eq!(code, Some(1), "{text}");
+    }
+    for change in [
+        json!({"labels": {"example.org/Name_1": "a.B-c_9", "b": ""}}),
+        json!({"annotations": {"EXAMPLE.org/A": "any text!"}}),
+    ] {
+        let (code, text) = check(&|metadata| json_patch::merge(metadata, &change));
+        assert_eq!(code, Some(0), "{text}");
+    }
+    let (code, text) = check(&|metadata| metadata["labels"] = json!({"foo": null}));
+    assert_eq!(code, Some(0), "a null is the empty text: {text}");
+}
+
+#[test]
+fn w67_a_whole_number_with_a_point_or_an_exponent_is_an_integer() {
+    let text = serde_json::to_string_pretty(&set()).unwrap();
+    assert!(text.contains("\"replicas\": 3,"));
+    for number in ["3.0", "3e0", "30e-1"] {
+        let text = text.replace("\"replicas\": 3,", &format!("\"replicas\": {number},"));
+        let output = capstan(&["check", "-"], &text);
+        assert_eq!(output.status.code(), Some(0), "{number}: {}", stdout(&output));
+    }
+    let text = text.replace("\"replicas\": 3,", "\"replicas\": 3.5,");
+    assert_eq!(capstan(&["check", "-"], &text).status.code(), Some(1));
 }

@@ -189,6 +189,45 @@ async fn a_kustomization_with_components_and_a_namespace_installs_what_the_comma
     }
 }
 
+/// The folders with a kustomization below this one.
+fn kustomizations_below(folder: &Path, found: &mut Vec<PathBuf>) {
+    if folder.join("kustomization.yaml").is_file() {
+        found.push(folder.to_owned());
+    }
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            kustomizations_below(&path, found);
+        }
+    }
+}
+
+#[test]
+fn w60_every_kustomization_of_the_repository_builds() {
+    let kubectl = capstan_sandbox::control_plane::Binaries::locate().unwrap().kubectl;
+    let mut folders = Vec::new();
+    for top in ["manifests", "webhooks"] {
+        kustomizations_below(Path::new(&folder(top)), &mut folders);
+    }
+    assert!(folders.len() > 30, "{folders:?}");
+    for found in folders {
+        let text = std::fs::read_to_string(found.join("kustomization.yaml")).unwrap();
+        let built = if text.contains("kind: Component") {
+            let component = found.file_name().unwrap().to_str().unwrap();
+            kustomization(60, "manifests", &[component], "")
+        } else {
+            found.clone()
+        };
+        let output = Command::new(&kubectl).arg("kustomize").arg(&built).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && error.is_empty(),
+            "{}: {error}",
+            found.display()
+        );
+    }
+}
+
 /// Another namespace and other certificates are installed in one step, as the default is.
 #[tokio::test]
 async fn kustomizations_with_components_are_applied_in_a_restricted_namespace_without_warnings() {

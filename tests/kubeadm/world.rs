@@ -9,7 +9,7 @@ use capstan::controllers::kubeadm_control_plane;
 use capstan::runtime::{Election, Metrics, Running as RunningControllers};
 use capstan::workload::{Connections, EtcdRoute, Settings};
 use capstan_sandbox::control_plane::{AuditEvent, ControlPlane, Faults, Options, Proxy, wait_until};
-use capstan_sandbox::neighbours::cluster_api::ClusterApi;
+use capstan_sandbox::neighbours::cluster_api::{ClusterApi, cluster_objects};
 use kube::Client;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
@@ -116,44 +116,7 @@ impl World {
 
     /// Creates a Cluster with a control plane of this size.
     pub(crate) async fn create(&self, name: &str, replicas: usize, version: &str) {
-        let infrastructure = "infrastructure.cluster.x-k8s.io";
-        let metadata = json!({"name": name, "namespace": "clusters"});
-        let quick = json!({"provisioning": {"startupDuration": "1s", "startupJitter": "0.2"}});
-        let machine = json!({"vm": quick, "node": quick, "apiServer": quick, "etcd": quick});
-        let objects = [
-            json!({
-                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": metadata,
-                "spec": {
-                    "clusterNetwork": {"pods": {"cidrBlocks": ["192.168.0.0/16"]}},
-                    "controlPlaneRef": {
-                        "apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": name,
-                    },
-                    "infrastructureRef": {"apiGroup": infrastructure, "kind": "DevCluster", "name": name},
-                },
-            }),
-            json!({
-                "apiVersion": format!("{infrastructure}/v1beta2"), "kind": "DevCluster",
-                // The provider panics if the object has no annotation.
-                "metadata": {"name": name, "namespace": "clusters", "annotations": {"a": "b"}},
-                "spec": {"backend": {"inMemory": {}}},
-            }),
-            json!({
-                "apiVersion": format!("{infrastructure}/v1beta2"), "kind": "DevMachineTemplate", "metadata": metadata,
-                "spec": {"template": {"spec": {"backend": {"inMemory": machine}}}},
-            }),
-            json!({
-                "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
-                "metadata": metadata,
-                "spec": {
-                    "replicas": replicas, "version": version,
-                    "kubeadmConfigSpec": {"clusterConfiguration": {"apiServer": {"certSANs": ["127.0.0.1"]}}},
-                    "machineTemplate": {"spec": {"infrastructureRef": {
-                        "apiGroup": infrastructure, "kind": "DevMachineTemplate", "name": name,
-                    }}},
-                    "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}},
-                },
-            }),
-        ];
+        let objects = cluster_objects(name, replicas, version);
         self.plane.apply_yaml(&list(&objects)).await.unwrap();
     }
 

@@ -250,23 +250,37 @@ impl Cluster {
         send(&self.client, "DELETE", &path, None).await.unwrap();
     }
 
-    /// Creates a Machine of the Machine API with this authority.
-    pub(crate) async fn machine(&self, name: &str, authority: Api, owner: Option<&Value>) -> Machine<'_> {
-        let provider_spec = provider_spec();
-        let mut body = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+    /// A Machine of the Machine API without an owner.
+    pub(crate) fn machine_body(name: &str, authority: Api) -> Value {
+        json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
             "metadata": {"name": name, "labels": {
                 "machine.openshift.io/cluster-api-cluster": "prod-x7k2p",
                 "machine.openshift.io/cluster-api-machine-role": "worker",
                 "machine.openshift.io/cluster-api-machine-type": "worker"}},
-            "spec": {"authoritativeAPI": authority.as_str(), "providerSpec": {"value": provider_spec}}});
+            "spec": {"authoritativeAPI": authority.as_str(), "providerSpec": {"value": provider_spec()}}})
+    }
+
+    /// Creates a Machine of the Machine API with this authority.
+    pub(crate) async fn machine(&self, name: &str, authority: Api, owner: Option<&Value>) -> Machine<'_> {
+        let mut body = Self::machine_body(name, authority);
         if let Some(owner) = owner {
             body["metadata"]["ownerReferences"] = json!([{"apiVersion": owner["apiVersion"], "kind": owner["kind"],
                 "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"], "controller": true,
                 "blockOwnerDeletion": true}]);
         }
-        let create = ["create", "-n", "openshift-machine-api", "-f", "-"];
+        self.create("openshift-machine-api", &body).await;
+        self.known(name)
+    }
+
+    /// Creates an object as a user does.
+    pub(crate) async fn create(&self, namespace: &str, body: &Value) {
+        let create = ["create", "-n", namespace, "-f", "-"];
         let created = self.plane.kubectl().args(create).stdin(body.to_string()).run().await;
         created.unwrap().checked().unwrap();
+    }
+
+    /// A Machine that exists, without an instance.
+    pub(crate) fn known(&self, name: &str) -> Machine<'_> {
         Machine {
             cluster: self,
             name: name.to_owned(),

@@ -141,3 +141,84 @@ pub(crate) async fn the_status_shows_both_apis(cluster: &Cluster) {
         (&json!("ClusterAPI"), &json!("False"))
     );
 }
+
+/// The exit code and standard output of a command, which runs while the controllers of both APIs
+/// act on Machines.
+async fn beside(command: Child, machines: &mut [Machine<'_>]) -> (i32, String) {
+    let mut ended = tokio::spawn(command.wait_with_output());
+    loop {
+        for machine in &mut *machines {
+            machine.controllers().await;
+        }
+        if ended.is_finished() {
+            let output = (&mut ended).await.unwrap().unwrap();
+            return (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap());
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+/// Two of three selected Machines migrate, one after the other, and one is refused. `-o json` tells
+/// it for each.
+pub(crate) async fn several_objects_are_migrated_one_after_the_other(cluster: &Cluster) {
+    let mut machines = Vec::new();
+    for name in ["batch-a", "batch-b", "batch-c"] {
+        let mut machine = cluster.machine(name, Api::MachineApi, None).await;
+        machine.synchronized(Api::MachineApi).await;
+        let label = json!({"metadata": {"labels": {"batch": "one"}}});
+        machine.patch(Part::MachineApi, &label).await;
+        machines.push(machine);
+    }
+    let field = json!({"spec": {"providerSpec": {"value": {"fieldOfTomorrow": 1}}}});
+    machines[1].patch(Part::MachineApi, &field).await;
+    let selected = ["machine", "--selector", "batch=one", "--to", "clusterAPI", "-o", "json"];
+    let results = |text: &str| {
+        // Standard error has the progress.
+        let report: serde_json::Value = serde_json::from_str(text).unwrap();
+        let objects = report["objects"].as_array().unwrap().clone();
+        let result = |object: serde_json::Value| object["result"].as_str().unwrap().to_owned();
+        (
+            report["exitCode"].as_i64().unwrap(),
+            objects.into_iter().map(result).collect::<Vec<_>>(),
+        )
+    };
+    let (code, text) = beside(start(cluster, &[&selected[..], &["--dry-run"]].concat()), &mut machines).await;
+    let expected = ["possible", "refused", "possible"].map(str::to_owned).to_vec();
+    assert_eq!((code, results(&text)), (1, (1, expected)), "{text}");
+    assert!(text.contains("spec.providerSpec.value.fieldOfTomorrow"), "{text}");
+
+    // No controller runs, so the first migration does not end, and the others are not requested.
+    let wait = [
+        "machine",
+        "batch-a",
+        "batch-c",
+        "absent",
+        "--to",
+        "clusterAPI",
+        "--wait",
+    ];
+    let (code, text) = run(cluster, &[&wait[..], &["--timeout", "1s"]].concat()).await;
+    assert_eq!(code, 3, "{text}");
+    assert!(text.contains("3 objects: 1 timedOut, 2 skipped"), "{text}");
+    assert_eq!(
+        machines[2].get(Part::MachineApi).await.unwrap()["spec"]["authoritativeAPI"],
+        "MachineAPI"
+    );
+
+    let (code, text) = beside(start(cluster, &[&selected[..], &["--wait"]].concat()), &mut machines).await;
+    let expected = ["migrated", "refused", "migrated"].map(str::to_owned).to_vec();
+    assert_eq!((code, results(&text)), (1, (1, expected)), "{text}");
+    let (code, text) = run(cluster, &["machine", "absent", "batch-a", "--to", "clusterAPI"]).await;
+    assert!(
+        code == 2 && text.contains("Machine openshift-machine-api/absent must exist"),
+        "{text}"
+    );
+    let (code, text) = run(cluster, &["machine", "-l", "batch=none", "--to", "clusterAPI"]).await;
+    assert!(
+        code == 2 && text.contains("a Machine with the labels batch=none must exist"),
+        "{text}"
+    );
+    for machine in &machines {
+        assert_eq!(machine.instances, 1);
+    }
+}

@@ -11,24 +11,28 @@ use crate::cluster::{CLUSTER_API, Cluster, MACHINE_API, SOON, send};
 
 const PAUSED: &str = "cluster.x-k8s.io/paused";
 
-struct Check<'a> {
-    cluster: &'a Cluster,
-    name: &'a str,
+pub(crate) struct Check<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) name: &'a str,
 }
 
 impl<'a> Check<'a> {
     /// Creates a MachineHealthCheck of the Machine API as a user does.
     async fn create(cluster: &'a Cluster, name: &'a str, authority: Api) -> Self {
-        let body = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck",
-            "metadata": {"name": name}, "spec": {"authoritativeAPI": authority.as_str(), "maxUnhealthy": "40%",
-                "selector": {"matchLabels": {"set": "workers"}},
-                "unhealthyConditions": [{"type": "Ready", "status": "False", "timeout": "300s"}]}});
-        let create = ["create", "-n", "openshift-machine-api", "-f", "-"];
-        let created = cluster.plane.kubectl().args(create).stdin(body.to_string()).run().await;
-        created.unwrap().checked().unwrap();
+        cluster
+            .create("openshift-machine-api", &Self::body(name, authority))
+            .await;
         let check = Self { cluster, name };
         check.agrees(authority).await;
         check
+    }
+
+    /// A MachineHealthCheck of the Machine API.
+    pub(crate) fn body(name: &str, authority: Api) -> Value {
+        json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck",
+            "metadata": {"name": name}, "spec": {"authoritativeAPI": authority.as_str(), "maxUnhealthy": "40%",
+                "selector": {"matchLabels": {"set": "workers"}},
+                "unhealthyConditions": [{"type": "Ready", "status": "False", "timeout": "300s"}]}})
     }
 
     fn path(&self, api: Api) -> String {
@@ -85,7 +89,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    async fn agrees(&self, api: Api) {
+    pub(crate) async fn agrees(&self, api: Api) {
         self.until("the check is synchronized", async |check| {
             let Some(object) = check.get(Api::MachineApi).await else {
                 return false;

@@ -24,6 +24,7 @@ mod neighbour;
 mod players;
 mod set_crashes;
 mod sets;
+mod table;
 
 use capstan_core::authority::pair::Part;
 use capstan_core::authority::spec::Api;
@@ -47,6 +48,7 @@ async fn a_machine_is_mirrored_migrated_and_deleted_by_the_table() {
     sets::the_deletion_of_an_authoritative_machine_set_leaves_nothing(&cluster).await;
     command::the_status_shows_both_apis(&cluster).await;
     command::the_command_migrates_waits_cancels_and_names_a_field(&cluster).await;
+    command::several_objects_are_migrated_one_after_the_other(&cluster).await;
     nothing_is_written_while_another_sync_controller_runs(&cluster).await;
     running.stop().await;
     crashes::a_migration_ends_after_a_crash_at_every_write(&cluster).await;
@@ -64,6 +66,17 @@ async fn parents_are_migrated_and_deleted_although_controllers_stop_at_every_wri
     set_crashes::a_migration_is_cancelled_after_each_write(&cluster).await;
     set_crashes::a_creation_and_a_deletion_end_after_a_crash_at_every_write(&cluster).await;
     killed::a_migration_ends_although_each_process_is_killed_after_one_write(&cluster).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_that_exist_before_the_sync_controller_follow_the_rows_of_creation() {
+    let cluster = Cluster::start().await;
+    table::create_the_objects_of_each_row(&cluster).await;
+    let running = cluster.controllers().await;
+    table::each_row_of_creation_ends_as_the_document_says(&cluster).await;
+    table::the_deletion_of_an_authoritative_machine_without_an_owner_stays_in_its_api(&cluster).await;
+    table::a_left_over_mirror_of_a_machine_set_can_be_deleted(&cluster).await;
+    running.stop().await;
 }
 
 async fn an_edit_follows_and_the_steady_state_writes_nothing(cluster: &Cluster) {

@@ -42,35 +42,7 @@ impl World {
         send(&cluster.client, "PATCH", &format!("{path}/status"), Some(&ready))
             .await
             .unwrap();
-        let path = format!("{CLUSTER_API}/clusters/prod-x7k2p");
-        wait_until("the Cluster is initialized", LATER, async || {
-            let stored = cluster.find(&path).await.unwrap();
-            let conditions = stored["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            let done =
-                |condition: &Value| condition["type"] == "ControlPlaneInitialized" && condition["status"] == "True";
-            if stored["status"]["initialization"]["infrastructureProvisioned"] != json!(true) {
-                return Ok(None);
-            }
-            if conditions.iter().any(done) {
-                return Ok(Some(()));
-            }
-            // As OpenShift's operator: nothing in Cluster API makes the control plane of this
-            // cluster.
-            let mut conditions = conditions;
-            conditions.retain(|condition| condition["type"] != "ControlPlaneInitialized");
-            conditions.push(
-                json!({"type": "ControlPlaneInitialized", "status": "True", "reason": "Initialized",
-                "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}),
-            );
-            let patch = json!({"metadata": {"resourceVersion": stored["metadata"]["resourceVersion"]},
-                "status": {"conditions": conditions, "initialization": {"controlPlaneInitialized": true}}});
-            send(&cluster.client, "PATCH", &format!("{path}/status"), Some(&patch))
-                .await
-                .ok();
-            Ok(None)
-        })
-        .await
-        .unwrap();
+        initialize(&cluster).await;
         let players = Players::start(&cluster.client);
         Self { cluster, players }
     }
@@ -267,6 +239,37 @@ impl World {
     }
 }
 
+/// Initializes the control plane of the Cluster, as OpenShift's operator does: nothing in Cluster
+/// API makes the control plane of this cluster. The core may overwrite the condition once.
+async fn initialize(cluster: &Cluster) {
+    let path = format!("{CLUSTER_API}/clusters/prod-x7k2p");
+    wait_until("the Cluster is initialized", LATER, async || {
+        let stored = cluster.find(&path).await.unwrap();
+        let conditions = stored["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let done = |condition: &Value| condition["type"] == "ControlPlaneInitialized" && condition["status"] == "True";
+        if stored["status"]["initialization"]["infrastructureProvisioned"] != json!(true) {
+            return Ok(None);
+        }
+        if conditions.iter().any(done) {
+            return Ok(Some(()));
+        }
+        let mut conditions = conditions;
+        conditions.retain(|condition| condition["type"] != "ControlPlaneInitialized");
+        conditions.push(
+            json!({"type": "ControlPlaneInitialized", "status": "True", "reason": "Initialized",
+            "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}),
+        );
+        let patch = json!({"metadata": {"resourceVersion": stored["metadata"]["resourceVersion"]},
+            "status": {"conditions": conditions, "initialization": {"controlPlaneInitialized": true}}});
+        send(&cluster.client, "PATCH", &format!("{path}/status"), Some(&patch))
+            .await
+            .ok();
+        Ok(None)
+    })
+    .await
+    .unwrap();
+}
+
 /// A MachineHealthCheck of the Machine API is mirrored and migrated. Then the core remediates a
 /// Machine.
 async fn unhealthy_machines_are_replaced_once(world: &World) {
@@ -292,6 +295,7 @@ async fn unhealthy_machines_are_replaced_once(world: &World) {
     let created = world.players.created();
     world.migrate("machinehealthchecks", "workers", Api::ClusterApi).await;
     world.settles("the MachineHealthCheck is migrated").await;
+    initialize(&world.cluster).await;
     world.players.break_node(&victim);
     world
         .until("the core replaces the unhealthy machine", async |world| {

@@ -20,6 +20,7 @@ use kube::{Api, Client};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
+use crate::platforms::Platform;
 use crate::world::{NAMESPACE, Setup, World, instance_type_of, read};
 
 /// The user of the controller, as in `manifests/components/control-plane-controllers/rbac.yaml`.
@@ -43,25 +44,31 @@ impl Drop for Plane {
 impl Plane {
     /// A cluster with this number of machines, as an installer leaves them.
     pub(crate) async fn new(replicas: usize) -> Self {
-        let plane = Self::with(replicas, true, false).await;
+        Self::on(Platform::Aws, replicas).await
+    }
+
+    /// A cluster of a platform.
+    pub(crate) async fn on(platform: Platform, replicas: usize) -> Self {
+        let plane = Self::with(platform, replicas, true, false).await;
         plane.create(replicas).await;
         plane
     }
 
     /// A cluster without the etcd operator.
     pub(crate) async fn without_etcd_operator(replicas: usize) -> Self {
-        let plane = Self::with(replicas, false, false).await;
+        let plane = Self::with(Platform::Aws, replicas, false, false).await;
         plane.create(replicas).await;
         plane
     }
 
     /// A cluster with an Active set, and without a ControlPlane.
     pub(crate) async fn of_set(replicas: usize) -> Self {
-        Self::with(replicas, true, true).await
+        Self::with(Platform::Aws, replicas, true, true).await
     }
 
-    async fn with(replicas: usize, etcd_operator: bool, set: bool) -> Self {
+    async fn with(platform: Platform, replicas: usize, etcd_operator: bool, set: bool) -> Self {
         let setup = Setup {
+            platform,
             replicas,
             set,
             etcd_operator,
@@ -117,7 +124,7 @@ impl Plane {
     }
 
     /// The conditions of the status, if it is about the last edit.
-    async fn conditions(&self) -> Result<Vec<String>> {
+    pub(crate) async fn conditions(&self) -> Result<Vec<String>> {
         let object = self.object().await?;
         let status = object.status.unwrap_or_default();
         ensure!(
@@ -130,7 +137,7 @@ impl Plane {
             .collect())
     }
 
-    async fn wait_for(&self, condition: &str) {
+    pub(crate) async fn wait_for(&self, condition: &str) {
         self.world
             .wait_for(condition, async |_| {
                 let conditions = self.conditions().await?;
@@ -195,14 +202,14 @@ impl Plane {
     }
 
     /// The number of machines that were created and deleted after these writes.
-    fn changes_after(&self, writes: usize) -> (usize, usize) {
+    pub(crate) fn changes_after(&self, writes: usize) -> (usize, usize) {
         let writes = self.writes().split_off(writes);
         let count = |what: &str| writes.iter().filter(|write| write.starts_with(what)).count();
         (count("create machines/"), count("delete machines/"))
     }
 
     /// The number of writes, once there are no more.
-    async fn writes_when_idle(&self) -> usize {
+    pub(crate) async fn writes_when_idle(&self) -> usize {
         let mut last = self.writes().len();
         loop {
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -372,17 +379,26 @@ async fn a_control_plane_beside_an_active_set_is_left_alone_and_a_deleted_one_ke
     let set: DynamicObject = serde_json::from_value(plane.world.platform.set().unwrap()).unwrap();
     let sets = plane.world.api("controlplanemachinesets");
     sets.create(&PostParams::default(), &set).await.unwrap();
+    let operators = plane.world.api("clusteroperators");
+    let operator = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator",
+        "metadata": {"name": "control-plane-machine-set"}});
+    let operator: DynamicObject = serde_json::from_value(operator).unwrap();
+    operators.create(&PostParams::default(), &operator).await.unwrap();
     let running = plane.start("one").await;
     plane.wait_for("Degraded=True/ActiveControlPlaneMachineSet").await;
+    plane.wait_for_operator("True/ActiveControlPlaneMachineSet").await;
     plane.edit(&size(5)).await;
     plane.wait_for("Degraded=True/ActiveControlPlaneMachineSet").await;
     let writes = plane.writes();
     assert!(
-        writes.iter().all(|write| write.contains("controlplanes/status")),
+        writes
+            .iter()
+            .all(|write| write.contains("controlplanes/status") || write.contains("clusteroperators/status")),
         "{writes:?}"
     );
     sets.delete("cluster", &DeleteParams::default()).await.unwrap();
     plane.wait_until_settled(5, "m6i.xlarge").await;
+    plane.wait_for_operator("False/AsExpected").await;
     // The machines stay, and the garbage collector deletes none.
     plane.api.delete("cluster", &DeleteParams::default()).await.unwrap();
     plane
@@ -410,6 +426,25 @@ async fn max_unhealthy(plane: &Plane) -> Option<Value> {
 }
 
 impl Plane {
+    /// Waits until the ClusterOperator reports this about the ControlPlane.
+    async fn wait_for_operator(&self, wanted: &str) {
+        self.world
+            .wait_for(
+                &format!("the condition {wanted} of the ClusterOperator"),
+                async |world| {
+                    let operator = world.operator().await?;
+                    let mut conditions = operator.status.conditions.iter();
+                    let found = conditions.find(|one| one.type_ == "ControlPlaneDegraded");
+                    let found =
+                        found.map(|one| format!("{}/{}", one.status, one.reason.as_deref().unwrap_or_default()));
+                    ensure!(found.as_deref() == Some(wanted), "the condition is {found:?}");
+                    Ok(Some(()))
+                },
+            )
+            .await
+            .unwrap();
+    }
+
     async fn wait_for_limit(&self, limit: Option<u64>) {
         self.world
             .wait_for(&format!("a health check with the limit {limit:?}"), async |_| {

@@ -27,6 +27,9 @@ use writer::Writer;
 /// The time for one change, also on a loaded machine.
 const CHANGE: Duration = Duration::from_secs(400);
 
+/// How long nothing is killed while a member is a learner.
+const CATCH_UP: Duration = Duration::from_secs(20);
+
 /// A process of Capstan, which is killed and started again.
 struct Capstan {
     lives: u32,
@@ -91,12 +94,17 @@ impl Dice {
 /// Kills members and Capstan at random moments until it is dropped.
 async fn disturb(nodes: Arc<Nodes>, mut capstan: Capstan) {
     let mut dice = Dice(7);
+    let mut last = Instant::now();
     loop {
         tokio::time::sleep(Duration::from_millis(1500 + dice.below(4000))).await;
-        // On a loaded machine, members that are killed again and again would never elect a leader.
-        if nodes.voters().await.is_err() {
-            continue;
+        // On a loaded machine, members that are killed again and again would never elect a leader,
+        // and a learner would never catch up.
+        match nodes.learners().await {
+            Ok(0) => {}
+            Ok(_) if last.elapsed() > CATCH_UP => {}
+            _ => continue,
         }
+        last = Instant::now();
         match dice.below(3) {
             0 => capstan.restart(),
             _ => nodes.kill_a_member(dice.below(16)).await,

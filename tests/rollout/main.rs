@@ -15,6 +15,7 @@ mod blocking;
 mod command_line;
 mod control_plane;
 mod control_plane_commands;
+mod control_plane_stories;
 mod crashes;
 mod dashboard;
 mod deletion;

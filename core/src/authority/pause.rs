@@ -11,9 +11,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::PAUSED_BY_SYNC;
 use super::pair::{Decision, FullObject, Pair, Part, Write};
 use super::spec::{Api, Kind};
+use super::{PAUSED_BY_SYNC, finalizers};
 use crate::api::cluster_x_k8s_io::annotation::PAUSED as ANNOTATION;
 use crate::api::machine_openshift_io::authority::PAUSED;
 
@@ -46,6 +46,13 @@ pub(super) fn unpause(pair: &Pair) -> Option<Write> {
         let because = "its API is authoritative";
         Some(Write::patch(part, object, annotate(&Value::Null), because))
     })
+}
+
+/// Makes the controllers of Cluster API act, which is authoritative: they hold what they will be
+/// responsible for before the pause ends.
+pub(super) fn open(pair: &Pair) -> Option<Write> {
+    let open = unpause(pair)?;
+    Some(finalizers::hand_over(pair, Api::ClusterApi).unwrap_or(open))
 }
 
 /// Unpauses the next object of a Machine of Cluster API that is being deleted. Its infrastructure

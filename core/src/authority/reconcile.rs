@@ -109,9 +109,7 @@ fn pauses(pair: &Pair, authority: Authority, from: Api) -> Option<Decision> {
             if let Some(close) = pause::close(pair, Api::MachineApi, false) {
                 return Some(close);
             }
-            let open = pause::unpause(pair)?;
-            let held = finalizers::hand_over(pair, Api::ClusterApi);
-            Some(held.unwrap_or(open).into())
+            pause::open(pair).map(Decision::from)
         }
     }
 }
@@ -148,6 +146,11 @@ fn without_machine_api(pair: &Pair) -> Decision {
     let is_mirror = machine.member.is_paused_by_sync();
     if !has_mirrored_set || is_mirror || machine.member.deleting {
         return removal::unmirrored(pair);
+    }
+    // Before its mirror exists: a deletion that is missed would leave a mirror without a Machine,
+    // and the Machine would be made again from it.
+    if let Some(write) = finalizers::protect(pair) {
+        return write.into();
     }
     match sync::next(pair, Api::ClusterApi) {
         Outcome::Write(write) => Decision::Write(write),

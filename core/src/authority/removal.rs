@@ -7,7 +7,8 @@
 //! | in Cluster API | yes | the Machine in the Machine API is deleted too |
 //! | in Cluster API | no | the Machine in the Machine API stays, and the mirror is made again |
 //!
-//! Only the owner of the authoritative Machine counts, as in the warnings of admission. A mirror
+//! Only the owner of the authoritative Machine counts, and a ControlPlaneMachineSet that owns the
+//! Machine of the Machine API, as in the warnings of admission. A mirror
 //! with an owner that is deleted because only the mirror of its MachineSet was deleted does not
 //! count as deleted by a user: the other Machine stays, because the deletion of a mirrored parent
 //! never reaches instances.
@@ -24,7 +25,7 @@
 use super::finalizers::{self, Removed};
 use super::pair::{Decision, FullObject, Pair, Part, Write};
 use super::pause;
-use super::spec::Api;
+use super::spec::{Api, PairMember};
 
 /// What happens to the other Machine of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,10 @@ pub enum Fate {
 /// API.
 pub fn fate(pair: &Pair, deleted: Api, authority: Api) -> Fate {
     let decisive = pair.machine(authority).or_else(|| pair.machine(authority.other()));
-    let owner = decisive.and_then(|object| object.member.owner());
+    let owner = PairMember::deciding_owner(
+        decisive.map(|object| &object.member),
+        pair.machine_api.as_ref().map(|object| &object.member),
+    );
     let of_set = owner.is_some_and(|owner| owner.kind == "MachineSet");
     // A MachineSet that was created again under the same name is not the owner.
     let owns = |api: Api, set: &FullObject| pair.machine(api).is_none_or(|machine| is_owned_by(machine, set));
@@ -120,6 +124,10 @@ fn only_this(pair: &Pair, deleted: Api, authority: Api) -> Decision {
         (Api::MachineApi, _) => {
             if !is_mirror && let Some(decision) = machine_api_holds(pair) {
                 return decision;
+            }
+            // The authoritative Machine may still have the pause of its first copy.
+            if is_mirror && let Some(write) = pause::open(pair) {
+                return write.into();
             }
             // The Machine in Cluster API is left alone. A mirror stays paused: without a pause, its
             // controllers could create an instance.

@@ -88,7 +88,8 @@ fn mirror(pair: &Pair, authority: Api) -> Option<Decision> {
         return Some(write.into());
     }
     let left = match api {
-        Api::MachineApi => release(pair, Api::ClusterApi, Removed::Own),
+        // The authoritative object may still have the pause of its first copy.
+        Api::MachineApi => pause::open(pair).or_else(|| release(pair, Api::ClusterApi, Removed::Own)),
         Api::ClusterApi => None,
     };
     left.or_else(|| release(pair, api, Removed::OwnAndControllers))
@@ -110,10 +111,18 @@ fn orphan(pair: &Pair, api: Api) -> Option<Write> {
     Some(Write::patch(Part::Member(at), &member.object, patch, because))
 }
 
-/// An object of Cluster API without one in the Machine API. A mirror stays paused.
+/// An object of Cluster API without one in the Machine API. A mirror stays paused. If a user
+/// deletes a paused one, its controllers never remove their finalizers, so the sync controller
+/// does. It does not unpause the object: the controllers of a MachineSet that is being deleted
+/// delete its Machines, and the deletion of a mirror reaches no instance (decision 87).
 pub(super) fn unmirrored(pair: &Pair) -> Decision {
-    let released = release(pair, Api::ClusterApi, Removed::Own);
-    released.map_or(Decision::Idle, Decision::from)
+    let api = Api::ClusterApi;
+    let is_left = |object: &FullObject| object.member.deleting && object.member.is_paused_by_sync();
+    let write = match pair.cluster_api.as_ref().is_some_and(is_left) {
+        true => orphan(pair, api).or_else(|| release(pair, api, Removed::OwnAndControllers)),
+        false => release(pair, api, Removed::Own),
+    };
+    write.map_or(Decision::Idle, Decision::from)
 }
 
 fn release(pair: &Pair, api: Api, removed: Removed) -> Option<Write> {
@@ -175,6 +184,60 @@ mod tests {
             matches!(written(&decision), Some((Part::ClusterApi, _))),
             "{decision:?}"
         );
+    }
+
+    #[test]
+    fn m2_a_paused_set_without_one_in_the_machine_api_does_not_stay_in_deletion() {
+        let left = |deleting: bool, pause: Option<&str>| {
+            let mut object = set(
+                Api::ClusterApi,
+                deleting,
+                &[FINALIZER, finalizers::CLUSTER_API_SET, "other"],
+            )
+            .value;
+            if let Some(value) = pause {
+                object["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": value});
+            }
+            Pair {
+                kind: Kind::MachineSet,
+                cluster_api: Some(FullObject::from(object)),
+                ..Pair::default()
+            }
+        };
+        let kept = |pair: &Pair| match unmirrored(pair) {
+            Decision::Write(write) => match write.verb {
+                Verb::Patch(patch) => patch.pointer("/metadata/finalizers").cloned(),
+                _ => None,
+            },
+            _ => None,
+        };
+        let sync = crate::authority::PAUSED_BY_SYNC;
+        assert_eq!(kept(&left(true, Some(sync))), Some(json!(["other"])));
+        // Without a deletion, or with the pause of a user, the finalizers of its controllers stay.
+        let stays = Some(json!([finalizers::CLUSTER_API_SET, "other"]));
+        for pair in [left(false, Some(sync)), left(true, Some("")), left(true, None)] {
+            assert_eq!(kept(&pair), stays);
+        }
+        // An instance of its own Machines is not deleted with it.
+        let machine = json!({"metadata": {"name": "a", "uid": "m", "resourceVersion": "1", "ownerReferences": [
+            {"kind": "MachineSet", "name": "s", "uid": "ClusterAPI"}]}});
+        let mut pair = left(true, Some(sync));
+        pair.members = vec![Member::new(Api::ClusterApi, machine.into(), None)];
+        let decision = unmirrored(&pair);
+        assert!(matches!(written(&decision), Some((Part::Member(0), _))), "{decision:?}");
+    }
+
+    #[test]
+    fn m3_an_authoritative_set_is_not_left_paused_when_its_mirror_is_deleted() {
+        let mut paused = set(Api::ClusterApi, false, &[FINALIZER]).value;
+        paused["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": crate::authority::PAUSED_BY_SYNC});
+        let pair = pair(set(Api::MachineApi, true, &[FINALIZER]), FullObject::from(paused));
+        let decision = next(&pair, Api::ClusterApi);
+        let Some((Part::ClusterApi, Verb::Patch(patch))) = written(&decision) else {
+            panic!("{decision:?}");
+        };
+        let pause = patch.pointer("/metadata/annotations/cluster.x-k8s.io~1paused");
+        assert_eq!(pause, Some(&Value::Null), "{patch}");
     }
 
     #[test]

@@ -102,6 +102,9 @@ impl Authority {
     }
 }
 
+/// An owner of Machines that exists in the Machine API only.
+pub(super) const CONTROL_PLANE_SET: &str = "ControlPlaneMachineSet";
+
 /// The kinds that are mirrored, and the infrastructure kinds that belong to a mirrored object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -276,6 +279,14 @@ impl PairMember {
     /// does not count as an owner in the rules of deletion.
     pub fn owner(&self) -> Option<&Owner> {
         self.owners.iter().find(|owner| owner.kind != "Cluster")
+    }
+
+    /// The owner that decides what the deletion of a Machine means: the one of the authoritative
+    /// Machine. A ControlPlaneMachineSet exists in the Machine API only, so a Machine of Cluster
+    /// API cannot name it (decision 86).
+    pub fn deciding_owner<'a>(authoritative: Option<&'a Self>, machine_api: Option<&'a Self>) -> Option<&'a Owner> {
+        let in_machine_api = || machine_api?.owner().filter(|owner| owner.kind == CONTROL_PLANE_SET);
+        authoritative.and_then(Self::owner).or_else(in_machine_api)
     }
 
     /// Whether the labels mark a control plane machine.

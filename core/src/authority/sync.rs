@@ -16,7 +16,7 @@ use super::finalizers::{self, Removed};
 use super::pair::{FullObject, Pair, Part, Write};
 use super::record::{Record, merge_entries};
 use super::removal::is_owned_by;
-use super::spec::{Api, Kind};
+use super::spec::{Api, CONTROL_PLANE_SET, Kind};
 use super::sync_status;
 use super::templates::{self, Template};
 use super::{FINALIZER, PAUSED_BY_SYNC, pause};
@@ -215,7 +215,7 @@ fn owner_in_cluster_api(pair: &Pair, source: &FullObject) -> Result<Option<Value
         };
         return Ok(Some(reference(&set.value, true)));
     }
-    if let Some(owner) = owner.filter(|owner| owner.kind != "ControlPlaneMachineSet") {
+    if let Some(owner) = owner.filter(|owner| owner.kind != CONTROL_PLANE_SET) {
         let message = format!(
             "metadata.ownerReferences: a {} has no counterpart in Cluster API",
             owner.kind

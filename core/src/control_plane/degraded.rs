@@ -72,7 +72,10 @@ pub fn beside_active_set<'a>(sets: impl IntoIterator<Item = &'a ControlPlaneMach
     Some(Degradation {
         reason: "ActiveControlPlaneMachineSet",
         message: format!(
-            "The ControlPlaneMachineSet {} is Active and manages the machines; delete it, its machines stay",
+            "The ControlPlaneMachineSet {} is Active and manages the machines, so this ControlPlane does nothing; \
+             keep one of the two: delete this ControlPlane, or wait until the rollout of the set is complete and \
+             delete the set, and this ControlPlane replaces the machines that differ from its template; both \
+             deletions keep the machines",
             active.metadata.name()
         ),
     })

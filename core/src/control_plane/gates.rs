@@ -56,15 +56,35 @@ pub(super) fn may_grow(state: &State) -> Result<(), Blocked> {
             is_reported_healthy(state)?;
             safe(members, MembershipChange::Add, "another member")
         }
-        (Some(lost), None) => safe(
-            members,
-            MembershipChange::Remove(&lost.name),
-            "the repair of a lost member",
-        ),
+        (Some(lost), None) => {
+            belongs_to_none(state, lost)?;
+            safe(
+                members,
+                MembershipChange::Remove(&lost.name),
+                "the repair of a lost member",
+            )
+        }
         (Some(_), Some(_)) => Err((
             WaitReason::EtcdQuorum,
             String::from("several etcd members are not healthy; repair them: no machine is created meanwhile"),
         )),
+    }
+}
+
+/// A member that is not healthy is lost only if no standing machine has its node. Otherwise it may
+/// recover, and etcd would have the new member beside it.
+fn belongs_to_none(state: &State, lost: &EtcdMember) -> Result<(), Blocked> {
+    let mut standing = state.standing();
+    match standing.find(|machine| machine.node.name() == Some(&*lost.name)) {
+        None => Ok(()),
+        Some(machine) => {
+            let message = format!(
+                "etcd member {} of machine {} is not healthy; repair it, or delete the machine",
+                lost.name,
+                machine.name()
+            );
+            Err((WaitReason::EtcdHealthy, message))
+        }
     }
 }
 
@@ -96,8 +116,8 @@ fn all_vote(members: &[EtcdMember]) -> Result<(), Blocked> {
     Err((WaitReason::EtcdMembers, message))
 }
 
-/// Whether a machine with a healthy member may be deleted.
-pub(super) fn may_shrink(state: &State) -> Result<(), Blocked> {
+/// The members, if all of them vote and are healthy, and each machine has one.
+pub(super) fn settled(state: &State) -> Result<&[EtcdMember], Blocked> {
     let members = counted(state)?;
     all_vote(members)?;
     is_reported_healthy(state)?;
@@ -106,6 +126,12 @@ pub(super) fn may_shrink(state: &State) -> Result<(), Blocked> {
         let message = format!("etcd has {} members for {machines} machines", members.len());
         return Err((WaitReason::EtcdMembers, message));
     }
+    Ok(members)
+}
+
+/// Whether a machine with a healthy member may be deleted.
+pub(super) fn may_shrink(state: &State) -> Result<(), Blocked> {
+    let members = settled(state)?;
     let Some(leaves) = members.iter().find(|member| member.is_healthy) else {
         return Err((WaitReason::EtcdHealthy, String::from("no etcd member is healthy")));
     };

@@ -16,6 +16,7 @@ use super::state::{MachineState, Owner, State};
 use super::step::{patch, waits};
 use crate::api::machine_openshift_io::machine::{LifecycleHook, Machine};
 use crate::cpms::action::Action;
+use crate::cpms::etcd::Etcd;
 use crate::cpms::selector::is_control_plane;
 use crate::model::{EtcdMember, MembershipChange, quorum_after};
 
@@ -50,13 +51,16 @@ pub(super) fn hooks_patch(machine: &Machine, hooked: bool) -> serde_json::Value 
 }
 
 /// The steps that give every machine the hook, or that remove the hook where the etcd operator
-/// manages the members.
+/// manages the members. Without a report of the operator, the hooks stay. A deleted machine gets no
+/// hook, and its hook is removed only after its member.
 pub(super) fn hook_steps(spec: &Spec, state: &State) -> Vec<Step> {
     let manages = state.manages_members();
+    if !manages && state.etcd == Etcd::NotReported {
+        return Vec::new();
+    }
     let wrong = |machine: &&MachineState| {
         let is_ours = !matches!(machine.owner, Owner::Foreign(_));
-        // A deleted machine gets no hook any more: the API server would store it, and it is late.
-        is_ours && is_hooked(&machine.machine) != manages && !(machine.is_deleting() && manages)
+        is_ours && is_hooked(&machine.machine) != manages && !machine.is_deleting()
     };
     let because = if manages {
         "its etcd member must be removed before it goes"
@@ -96,10 +100,20 @@ pub(super) fn healthy(node: &str) -> EtcdMember {
 /// Releases a deleted machine: the step that removes the hook. Its etcd member is removed right
 /// before, see [`removed_by`]. While the member must stay, the plan says why.
 pub(super) fn release(spec: &Spec, state: &State, plan: &mut Plan) {
+    let held = state.leaving().filter(|machine| is_hooked(&machine.machine));
     if !state.manages_members() {
-        return;
+        let wait = |machine: &MachineState| {
+            let message = format!(
+                "machine {} carries the hook {HOOK}, and Capstan runs without --etcd-members=capstan, so that its etcd \
+                 member is not removed; start Capstan with this option, or remove the member of the machine from etcd \
+                 and then the hook",
+                machine.name()
+            );
+            waits(Some(machine), (WaitReason::EtcdMembers, message))
+        };
+        return plan.waits.extend(held.map(wait));
     }
-    for machine in state.leaving().filter(|machine| is_hooked(&machine.machine)) {
+    for machine in held {
         match may_leave(spec, state, machine) {
             Ok(()) => {
                 let change = hooks_patch(&machine.machine, false);
@@ -160,7 +174,17 @@ fn may_leave(spec: &Spec, state: &State, machine: &MachineState) -> Result<(), (
         return Err((WaitReason::EtcdMembers, message));
     }
     let Some(member) = state.member_of(machine) else {
-        return Ok(());
+        return match state.unclaimed_member() {
+            Some(member) if machine.node.name().is_none() => {
+                let message = format!(
+                    "machine {} has no node, and etcd member {member} belongs to no machine, so it may be that of this \
+                     machine; set the node reference of the machine, or remove the member if its node is gone",
+                    machine.name()
+                );
+                Err((WaitReason::EtcdMembers, message))
+            }
+            _ => Ok(()),
+        };
     };
     if member.is_learner {
         return Ok(());

@@ -2,16 +2,20 @@
 //!
 //! One machine is created or deleted at a time, and only while every machine that stays has a ready
 //! node and etcd allows it (`gates`). Machines that are missing are created first, then machines
-//! that are too many are deleted, then outdated machines are replaced with one machine more. So a
-//! change of shape and number never has fewer machines than the smaller of both numbers.
+//! that are too many are deleted, then outdated machines are replaced with one machine more, and at
+//! last the spread over the failure domains is improved (`rebalance`). So a change of shape and
+//! number never has fewer machines than the smaller of both numbers.
 //!
 //! A plan must never contain two steps that create or delete, and must never act on a machine of
 //! another owner.
 
 mod machine;
 mod question;
+mod rebalance;
 
 pub(super) use machine::owner_reference;
+pub use rebalance::REBALANCING;
+pub(super) use rebalance::{Spread, spread};
 
 use serde_json::json;
 
@@ -27,6 +31,7 @@ use super::step::{precondition, waits};
 use crate::api::kinds::MACHINES;
 use crate::api::machine_openshift_io::control_plane::FINALIZER;
 use crate::cpms::action::Action;
+use crate::cpms::domains::FailureDomain;
 use crate::cpms::removal::finalizers;
 use crate::model::{Degradation, Precondition};
 
@@ -67,7 +72,9 @@ pub fn plan(spec: &Spec, state: &State) -> Plan {
         plan.steps.insert(0, finalizer);
     }
     if plan.steps.is_empty() {
-        plan.steps.extend(pending::cleanup(spec, state, &plan));
+        let records = rebalance::records(spec, state);
+        plan.steps
+            .extend(records.or_else(|| pending::cleanup(spec, state, &plan)));
     }
     plan.reconcile_at = pending::next_end(state);
     plan
@@ -86,15 +93,20 @@ fn change(spec: &Spec, state: &State, plan: &mut Plan) {
     }
     if standing.len() < spec.replicas {
         let because = format!("{} of {} machines exist", standing.len(), spec.replicas);
-        create(spec, state, &standing, None, because, plan);
+        let domain = domain_of_new(spec, &standing, None);
+        create(spec, state, (None, domain), because, plan);
     } else if let Some(leaving) = state.leaving().next() {
         let message = format!("machine {} is being deleted", leaving.name());
         plan.waits
             .push(waits(Some(leaving), (WaitReason::MachineRemoved, message)));
     } else if standing.len() > spec.replicas {
         scale_in(spec, state, &standing, plan);
-    } else if plan.degraded.is_empty() {
-        replace(spec, state, &standing, plan);
+    } else if !standing.iter().all(|machine| machine.is_current()) {
+        if plan.degraded.is_empty() {
+            replace(spec, state, &standing, plan);
+        }
+    } else {
+        rebalance::rebalance(spec, state, &standing, plan);
     }
     unless_another_comes(state, plan);
 }
@@ -191,14 +203,9 @@ fn replace(spec: &Spec, state: &State, standing: &[&MachineState], plan: &mut Pl
             .waits
             .push(waits(Some(leaves), (WaitReason::Acknowledgement, message)));
     }
-    create(
-        spec,
-        state,
-        standing,
-        Some(leaves),
-        format!("it replaces {}", leaves.name()),
-        plan,
-    );
+    let domain = domain_of_new(spec, standing, Some(leaves));
+    let because = format!("it replaces {}", leaves.name());
+    create(spec, state, (Some(leaves), domain), because, plan);
     let creates = plan.steps.pop();
     if let Some(step) = creates {
         if !leaves.is_marked {
@@ -208,18 +215,17 @@ fn replace(spec: &Spec, state: &State, standing: &[&MachineState], plan: &mut Pl
     }
 }
 
+/// Creates a machine in a failure domain, in the place of one that leaves or of none.
 fn create(
     spec: &Spec,
     state: &State,
-    standing: &[&MachineState],
-    leaves: Option<&MachineState>,
+    (leaves, domain): (Option<&MachineState>, Option<&FailureDomain>),
     because: String,
     plan: &mut Plan,
 ) {
     if let Err(blocked) = may_grow(state) {
         return plan.waits.push(waits(leaves, blocked));
     }
-    let domain = domain_of_new(spec, standing, leaves);
     match machine::made(spec, state, domain) {
         Ok(made) => plan.steps.push(Step {
             subject: MACHINES.object(&spec.namespace, made.metadata.name()),

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::action::{Plan, Step, Wait, WaitReason};
 use super::members;
@@ -33,8 +33,8 @@ pub struct Preview {
 
 /// Computes the change to its end.
 pub fn preview(spec: &Spec, state: &State) -> Preview {
-    // The finalizer and the records of creations are bookkeeping, and no steps of a change.
-    let spec = &Spec {
+    // The finalizer and the records are bookkeeping, and no steps of a change.
+    let mut spec = Spec {
         finalizers: vec![FINALIZER.to_owned()],
         pending_creations: Ok(Vec::new()),
         ..spec.clone()
@@ -47,6 +47,7 @@ pub fn preview(spec: &Spec, state: &State) -> Preview {
     let bound = 20 + 10 * (spec.replicas + world.machines.len());
     let mut end = Plan::default();
     for _ in 0..bound {
+        let spec = &mut spec;
         let next = plan(spec, &State::observe(spec, world.clone()));
         if next.steps.is_empty() {
             let is_done = next.waits.is_empty() || !next.degraded.is_empty();
@@ -64,8 +65,13 @@ pub fn preview(spec: &Spec, state: &State) -> Preview {
         }
         let is_disruptive = next.disruptive().is_some();
         for step in next.steps {
-            take(&step, &mut world);
-            steps.push(step);
+            match &step.action {
+                Action::PatchSet(patch) | Action::Records(patch) => annotate(spec, patch),
+                _ => {
+                    take(&step, &mut world);
+                    steps.push(step);
+                }
+            }
         }
         // A change in place changes no node and no etcd member.
         if is_disruptive {
@@ -107,8 +113,19 @@ fn take(step: &Step, world: &mut Observed) {
                 }
             }
         }
-        // The preview has no such steps.
-        Action::PatchSet(_) | Action::RemoveRecords(_) => {}
+        // The ControlPlane is no part of the world.
+        Action::PatchSet(_) | Action::Records(_) => {}
+    }
+}
+
+/// Merges the annotations of a patch of the ControlPlane.
+fn annotate(spec: &mut Spec, patch: &Value) {
+    let changes = patch.pointer("/metadata/annotations").and_then(Value::as_object);
+    for (name, value) in changes.into_iter().flatten() {
+        match value.as_str() {
+            Some(text) => drop(spec.annotations.insert(name.clone(), text.to_owned())),
+            None => drop(spec.annotations.remove(name)),
+        }
     }
 }
 

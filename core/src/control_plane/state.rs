@@ -169,6 +169,16 @@ impl State {
         members.find(|member| member.name == node)
     }
 
+    /// A member of etcd that is on the node of no machine.
+    pub(super) fn unclaimed_member(&self) -> Option<&str> {
+        let names: Vec<&str> = self.machines.iter().filter_map(|machine| machine.node.name()).collect();
+        let members = self.members.iter().flatten();
+        let mut names_of = members
+            .map(|member| member.name.as_str())
+            .filter(|name| !name.is_empty());
+        names_of.find(|member| !names.contains(member))
+    }
+
     /// What is known about the health of etcd, as a text.
     pub(super) fn etcd_message(&self) -> &str {
         match &self.etcd {

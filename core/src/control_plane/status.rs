@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::action::{Plan, WaitReason};
 use super::pending;
+use super::plan::{Spread, spread};
 use super::spec::Spec;
 use super::state::{MachineState, State};
 use crate::api::machine_openshift_io::control_plane::{ControlPlane, ControlPlaneStatus};
@@ -107,14 +108,20 @@ fn progressing(spec: &Spec, state: &State, plan: &Plan) -> NewCondition {
     if plan.waits.iter().any(|wait| wait.reason == WaitReason::Acknowledgement) {
         return new(condition::PROGRESSING, false, "WaitingForAcknowledgement", message);
     }
+    let machines: Vec<&MachineState> = state.standing().collect();
+    let spread = spread(spec, &machines);
     let reason = if standing < spec.replicas {
         "ScalingOut"
     } else if outdated > 0 {
         "NeedsUpdateReplicas"
     } else if state.machines.len() > spec.replicas {
         "ScalingIn"
+    } else if matches!(spread, Spread::Improvable { .. }) {
+        "Rebalancing"
     } else if !message.is_empty() {
         "WaitingForMachines"
+    } else if spread != Spread::Even {
+        return new(condition::PROGRESSING, false, "SpreadUneven", plan.notes.join("; "));
     } else {
         return new(condition::PROGRESSING, false, "AllReplicasUpdated", String::new());
     };

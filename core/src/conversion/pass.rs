@@ -123,6 +123,16 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// Writes a field of the target if the source does not set its own field. The two APIs have
+    /// other values for an absent field, so that the target needs the one of the source.
+    pub(super) fn put_default(&mut self, at: &str, to: &str, default: Value) {
+        let (tree, path) = self.tree(at);
+        let is_absent = |value: &Value| is_empty(value) || value.as_i64() == Some(0);
+        if tree.get(path).is_none_or(is_absent) {
+            self.put(to, default);
+        }
+    }
+
     /// The full path of a field of the source.
     pub(super) fn path(&mut self, path: &str) -> String {
         let (tree, path) = self.tree(path);

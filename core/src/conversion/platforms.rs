@@ -4,6 +4,7 @@
 mod aws;
 mod aws_devices;
 mod azure;
+mod azure_diagnostics;
 mod bare_metal;
 mod gcp;
 mod gcp_disks;
@@ -106,13 +107,20 @@ pub(super) fn of_spec(kind: Option<&str>, context: &Context<'_>) -> Option<&'sta
     }
 }
 
-/// The kind of a provider spec whose name is most similar, if one is similar.
+/// The kind of a provider spec whose name is most similar, if one is similar. A kind that starts
+/// with the name of a platform is of this platform, whatever follows.
 pub(super) fn similar_spec(kind: &str) -> Option<&'static str> {
-    let similar = PLATFORMS.iter().filter_map(|platform| {
-        let known = platform.provider_spec;
-        Some((distance(known, kind)?, known))
-    });
-    similar.min().map(|(_, known)| known)
+    let starts_as = |known: &&'static str| {
+        let name = known.split("Provider").next().unwrap_or_default();
+        kind.starts_with(name.trim_end_matches("Machine"))
+    };
+    let known = || PLATFORMS.iter().map(|platform| platform.provider_spec);
+    let similar = known().filter_map(|known| Some((distance(known, kind)?, known)));
+    let similar = similar.min().map(|(_, known)| known);
+    known()
+        .find(starts_as)
+        .filter(|_| kind.contains("Provider"))
+        .or(similar)
 }
 
 /// The kind of infrastructure machine, or of its template, whose name is most similar, if one is
@@ -184,6 +192,26 @@ mod tests {
 
     use super::*;
     use crate::api::infrastructure_cluster_x_k8s_io as infrastructure;
+
+    #[test]
+    fn w62_the_hint_for_a_kind_of_provider_spec_stays_on_its_platform() {
+        for (kind, hint) in [
+            ("AWSMachineProviderSpec", Some("AWSMachineProviderConfig")),
+            ("GCPMachineProviderConfig", Some("GCPMachineProviderSpec")),
+            ("OpenStackProviderSpec", Some("OpenstackProviderSpec")),
+            ("GPCMachineProviderSpec", Some("GCPMachineProviderSpec")),
+            ("Pod", None),
+        ] {
+            assert_eq!(similar_spec(kind), hint, "{kind}");
+        }
+        for platform in PLATFORMS {
+            let other = match platform.provider_spec.strip_suffix("Spec") {
+                Some(name) => format!("{name}Config"),
+                None => platform.provider_spec.replace("Config", "Spec"),
+            };
+            assert_eq!(similar_spec(&other), Some(platform.provider_spec), "{other}");
+        }
+    }
 
     #[test]
     fn every_platform_of_cluster_api_has_its_map() {

@@ -44,9 +44,9 @@ pub enum Action {
     },
     /// Changes the set with a JSON merge patch that has the precondition in its metadata.
     PatchSet(Value),
-    /// Removes the records of creations that are over from the set, with such a patch. The
-    /// controller records no event for it.
-    RemoveRecords(Value),
+    /// Changes or removes what the controller records in the set about creations, with such a
+    /// patch. The controller records no event for it.
+    Records(Value),
 }
 
 impl Act for Action {
@@ -54,7 +54,7 @@ impl Act for Action {
         match self {
             Self::Create { .. } => "create",
             Self::Delete { .. } => "delete",
-            Self::Patch { .. } | Self::PatchSet(_) | Self::RemoveRecords(_) => "patch",
+            Self::Patch { .. } | Self::PatchSet(_) | Self::Records(_) => "patch",
         }
     }
 
@@ -105,7 +105,7 @@ impl Step {
             Action::Create { failure_domain, .. }
             | Action::Delete { failure_domain }
             | Action::Patch { failure_domain, .. } => failure_domain.as_ref(),
-            Action::PatchSet(_) | Action::RemoveRecords(_) => None,
+            Action::PatchSet(_) | Action::Records(_) => None,
         }
     }
 }

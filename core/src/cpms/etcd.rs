@@ -72,9 +72,12 @@ pub fn members(operator: &ClusterOperator) -> Option<Vec<EtcdMember>> {
         return None;
     }
     let unstarted = unavailable.matches(" has not started").count().min(all - healthy);
+    let parts = unavailable.split(", ");
+    let unhealthy: Vec<&str> = parts.filter_map(|part| part.strip_suffix(" is unhealthy")).collect();
     let member = |number: usize| EtcdMember {
         name: if number < all - unstarted {
-            format!("member {number}")
+            let named = number.checked_sub(healthy).and_then(|at| unhealthy.get(at));
+            named.map_or_else(|| format!("member {number}"), |name| (*name).to_owned())
         } else {
             String::new()
         },

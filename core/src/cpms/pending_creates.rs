@@ -139,7 +139,7 @@ impl<'a> Records<'a> {
         let names: Vec<&str> = over.iter().map(|creation| creation.machine.as_str()).collect();
         Some(Step::of_set(
             self.object.clone(),
-            Action::RemoveRecords(patch),
+            Action::Records(patch),
             format!("the creation of {} is over", names.join(", ")),
             self.precondition.clone(),
         ))

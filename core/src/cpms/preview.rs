@@ -97,7 +97,7 @@ fn take(spec: &mut Spec, step: &Step, world: &mut Observed, now: Timestamp) {
             spec.finalizers = serde_json::from_value(finalizers).unwrap_or_default();
         }
         // A preview has no pending creations.
-        Action::RemoveRecords(_) => spec.pending_creations = Ok(Vec::new()),
+        Action::Records(_) => spec.pending_creations = Ok(Vec::new()),
     }
 }
 

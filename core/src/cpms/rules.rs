@@ -16,6 +16,7 @@ mod equivalence;
 mod judged;
 mod lookup;
 mod parsed;
+mod provider_kind;
 mod provider_spec;
 mod records;
 mod rollout;
@@ -152,8 +153,9 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
         judge_namespace(edit, lookup, verdict);
     }
     if let Some(old) = &old {
-        judge_platform(old, &new, verdict);
+        judge_platform(old, &new, lookup, verdict);
     }
+    provider_kind::judge_activation(old.as_ref(), &new, lookup, verdict);
     provider_spec::judge(old.as_ref(), &new, activated, lookup, verdict);
     template_metadata::judge(old.as_ref(), &new, activated, verdict);
     judge_unknown(old.as_ref(), &new, lookup, verdict);
@@ -240,31 +242,24 @@ fn judge_namespace(edit: &Edit<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) 
     }
 }
 
-fn judge_platform(old: &Judged<'_>, new: &Judged<'_>, verdict: &mut Verdict) {
-    let fields = [
-        (
-            "cpms-provider-spec-kind-immutable",
-            "spec.providerSpec.value.kind",
-            old.kind().zip(new.kind()),
-        ),
-        (
+fn judge_platform(old: &Judged<'_>, new: &Judged<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) {
+    provider_kind::judge_change(old, new, lookup, verdict);
+    let values = old.platform().zip(new.platform());
+    let Some((before, after)) = values.filter(|(before, after)| before != after) else {
+        return;
+    };
+    let path = format!("{TEMPLATE}.failureDomains.platform");
+    let allowed = format!("must stay {before}: the field is immutable");
+    verdict.deny(
+        Violation::new(
             "cpms-platform-immutable",
-            "failureDomains.platform",
-            old.platform().zip(new.platform()),
-        ),
-    ];
-    for (rule, field, values) in fields {
-        let Some((before, after)) = values.filter(|(before, after)| before != after) else {
-            continue;
-        };
-        let path = format!("{TEMPLATE}.{field}");
-        let allowed = format!("must stay {before}: the field is immutable");
-        verdict.deny(
-            Violation::new(rule, path.as_str(), ViolationKind::Invalid, allowed)
-                .got(&Value::from(after))
-                .advice("keep the value: a control plane cannot move to another platform"),
-        );
-    }
+            path.as_str(),
+            ViolationKind::Invalid,
+            allowed,
+        )
+        .got(&Value::from(after))
+        .advice("keep the value: a control plane cannot move to another platform"),
+    );
 }
 
 fn judge_replicas(new: &Judged<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) {
@@ -324,13 +319,8 @@ pub fn table() -> Vec<RuleInfo> {
             &[Operation::Update],
             "the platform is immutable",
         ),
-        rule(
-            "cpms-provider-spec-kind-immutable",
-            "spec.template.machines_v1beta1_machine_openshift_io.spec.providerSpec.value.kind",
-            &[Operation::Update],
-            "the kind of the provider spec is immutable",
-        ),
     ];
+    table.extend(provider_kind::table());
     table.extend(parsed::table());
     table.extend(domains::table());
     table.extend(provider_spec::table());

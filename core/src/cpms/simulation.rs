@@ -332,7 +332,7 @@ impl World {
                 *machine = serde_json::from_value(value).unwrap();
                 machine.metadata.resource_version = version;
             }
-            Action::PatchSet(patch) | Action::RemoveRecords(patch) => json_patch::merge(&mut self.set, patch),
+            Action::PatchSet(patch) | Action::Records(patch) => json_patch::merge(&mut self.set, patch),
         }
         true
     }

@@ -108,11 +108,19 @@ pub(super) fn hook(state: &State) -> Option<Result<Step, Wait>> {
             )));
         }
     }
-    let Some(member) = machine.member.as_deref() else {
-        return Some(Ok(remove_hook(state, machine, None, "it never had a Node")));
-    };
+    // A member that is left behind votes, and does not answer any more. So the member of a machine
+    // without a Node is removed too, if it is known.
+    let nodeless = state.machines.iter().filter(|machine| machine.member.is_none()).count();
     let because = "etcd keeps its quorum without its member";
-    Some(Ok(remove_hook(state, machine, Some(member), because)))
+    match possible_members(machine, state).as_slice() {
+        [] => Some(Ok(remove_hook(state, machine, None, "it never had a Node"))),
+        [member] if nodeless <= 1 => Some(Ok(remove_hook(state, machine, Some(member), because))),
+        several => waits(format!(
+            "machine {name} has no Node, and etcd member {} may be its own; its Node must join, or the members without \
+             a machine must be removed",
+            several.join(" or ")
+        )),
+    }
 }
 
 /// A hook of another controller that must be removed first.
@@ -134,7 +142,7 @@ fn remove_hook(state: &State, machine: &MachineState, member: Option<&str>, beca
     Step {
         action: Action::RemoveHook {
             member: member.map(str::to_owned),
-            move_leader_to: member.map_or_else(Vec::new, |_| leaders_after(state, machine)),
+            move_leader_to: leaders_without(state, machine, member),
             patch: json!({ "metadata": metadata }),
         },
         subject: machine_ref(state.namespace(), machine.name()),
@@ -147,8 +155,12 @@ fn remove_hook(state: &State, machine: &MachineState, member: Option<&str>, beca
 /// The machines to which leadership is moved before the member of a machine is removed, the best
 /// first; empty if that member does not lead.
 pub(super) fn leaders_after(state: &State, machine: &MachineState) -> Vec<String> {
+    leaders_without(state, machine, machine.member.as_deref())
+}
+
+fn leaders_without(state: &State, machine: &MachineState, member: Option<&str>) -> Vec<String> {
     let leader = state.reported.as_ref().map(|reported| reported.leader.as_str());
-    if machine.member.is_none() || leader != machine.member.as_deref() {
+    if member.is_none() || leader != member {
         return Vec::new();
     }
     let is_candidate =

@@ -3,7 +3,7 @@
 //! Nothing here decides. The infrastructure of a pool has any kind, so its objects are kept as they
 //! are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -34,6 +34,8 @@ pub struct Observed {
     pub knows_instances: bool,
     /// The Machines of the pool.
     pub machines: Vec<Arc<Machine>>,
+    /// The names of Machines that exist and lack the labels of the pool.
+    pub unlabelled_machines: BTreeSet<String>,
     /// The Nodes of the cluster.
     pub nodes: Vec<Arc<Node>>,
     /// Whether `nodes` contains every Node of the cluster. The Machines report their Nodes
@@ -95,6 +97,15 @@ impl Observed {
         for object in objects.iter().filter(is_own) {
             observed.keep(object)?;
         }
+        let lost = observed.lost_instances();
+        for object in objects.iter().filter(is_own) {
+            let [kind, name] = ["/kind", "/metadata/name"].map(|pointer| text(object, pointer).to_owned());
+            if lost.contains(&[group(object).to_owned(), kind, name]) {
+                // An infrastructure machine that lost its labels.
+                let instance = Infrastructure::deserialize(object).map(Arc::new);
+                observed.instances.extend(instance);
+            }
+        }
         observed.knows_instances = !observed.instances.is_empty();
         observed.knows_nodes = !observed.nodes.is_empty();
         Ok(observed)
@@ -114,6 +125,8 @@ impl Observed {
                 let is_owned = machine.metadata.controller().is_some_and(|owner| owner.uid == uid);
                 if self.is_of_pool(&machine.metadata.labels) || (!uid.is_empty() && is_owned) {
                     self.machines.push(Arc::new(machine));
+                } else {
+                    self.unlabelled_machines.insert(machine.metadata.name().to_owned());
                 }
             }
             ("", node::KIND) => self.nodes.push(Arc::new(decode(object, "v1")?)),
@@ -137,6 +150,25 @@ impl Observed {
             }
         }
         Ok(())
+    }
+
+    /// Group, kind, and name of the infrastructure machines that Machines of the pool refer to, and
+    /// that are not among the instances.
+    pub fn lost_instances(&self) -> BTreeSet<[String; 3]> {
+        let known: BTreeSet<&str> = self.instances.iter().map(|one| one.metadata.name()).collect();
+        let references = self.machines.iter().map(|machine| &machine.spec.infrastructure_ref);
+        let lost = references.filter(|reference| !known.contains(reference.name.as_str()));
+        let key =
+            |reference: &ContractReference| [&reference.api_group, &reference.kind, &reference.name].map(String::clone);
+        lost.map(key).collect()
+    }
+
+    /// The names of the instances that no Machine of the pool refers to.
+    pub fn instances_without_machine(&self) -> BTreeSet<&str> {
+        let references = self.machines.iter().map(|machine| &machine.spec.infrastructure_ref);
+        let referred: BTreeSet<&str> = references.map(|reference| reference.name.as_str()).collect();
+        let names = self.instances.iter().map(|one| one.metadata.name());
+        names.filter(|name| !referred.contains(name)).collect()
     }
 
     /// Whether an object has the labels of the machines of this pool.

@@ -14,9 +14,10 @@ use super::action::{about, delete, machine_ref, precondition, wait};
 use super::order::in_deletion_order;
 use super::state::{MARKED_BY_US, Member, State};
 use super::strategy::{Strategy, strategy};
-use super::{desired, own, records, removal, rollout};
+use super::{desired, own, records, removal, rollout, status};
 use crate::api::cluster_x_k8s_io::annotation::DELETE_MACHINE;
 use crate::api::cluster_x_k8s_io::control_plane::Machine;
+use crate::model::Degradation;
 
 /// The next steps for this pool.
 pub fn plan(state: &State, mode: Mode, now: Timestamp) -> Plan {
@@ -32,6 +33,10 @@ pub fn plan(state: &State, mode: Mode, now: Timestamp) -> Plan {
         }
         deletion_timeouts(state, &mut plan);
         removal::decide(state, now, &mut plan);
+        return plan;
+    }
+    if let Some(degradation) = other_pool(state) {
+        plan.degraded.push(degradation);
         return plan;
     }
     plan.steps.extend(removal::add_finalizer(state));
@@ -71,6 +76,20 @@ pub fn plan(state: &State, mode: Mode, now: Timestamp) -> Plan {
     plan
 }
 
+/// Whether another MachinePool controls the infrastructure object.
+fn other_pool(state: &State) -> Option<Degradation> {
+    let owner = state.other_pool()?;
+    let reference = &state.pool.spec.template.spec.infrastructure_ref;
+    Some(Degradation {
+        reason: "InfrastructureOfAnotherPool",
+        message: format!(
+            "{} {:?} belongs to MachinePool {}: name another object in spec.template.spec.infrastructureRef, or \
+             delete this MachinePool, which deletes nothing else",
+            reference.kind, reference.name, owner.name
+        ),
+    })
+}
+
 /// What the infrastructure of the pool lacks.
 fn infrastructure(state: &State) -> Option<Wait> {
     let reference = &state.pool.spec.template.spec.infrastructure_ref;
@@ -98,8 +117,12 @@ fn deletion_timeouts(state: &State, plan: &mut Plan) {
 /// Adds the Machines that are missing, and the fields that Machines lack.
 fn machines(state: &State, mode: Mode, plan: &mut Plan) {
     deletion_timeouts(state, plan);
+    if let (Mode::Own, Some(degradation)) = (mode, strays(state)) {
+        plan.degraded.push(degradation);
+    }
     for member in state.staying().filter(|member| !member.is_record()) {
         match (&member.machine, &member.instance) {
+            (None, Some(_)) if mode == Mode::Own && state.strays.contains(&member.name) => {}
             (None, Some(instance)) if mode == Mode::Own => plan.steps.push(Step {
                 action: Action::Create(Box::new(desired::machine(state, instance))),
                 subject: machine_ref(state.namespace(), &member.name),
@@ -119,6 +142,32 @@ fn machines(state: &State, mode: Mode, plan: &mut Plan) {
     }
 }
 
+/// Why instances get no Machine: another Machine has the name.
+fn strays(state: &State) -> Option<Degradation> {
+    let names = state.strays.join(", ");
+    (!state.strays.is_empty()).then(|| Degradation {
+        reason: "MachineNameTaken",
+        message: format!(
+            "Machine {names} exists without the labels {}, so that the instance of this name gets no Machine: delete \
+             the Machine, or set the labels if it is the Machine of the instance",
+            status::selector(state)
+        ),
+    })
+}
+
+/// Why no Machine is deleted: an infrastructure machine lost its labels, so that neither the
+/// provider nor the core manager may see it.
+fn unlabelled(state: &State, kind: &str) -> Option<Degradation> {
+    let names = state.unlabelled.join(", ");
+    (!state.unlabelled.is_empty()).then(|| Degradation {
+        reason: "InstancesWithoutLabels",
+        message: format!(
+            "{kind} {names} exists without the labels {}: set them. No Machine is deleted until then",
+            status::selector(state)
+        ),
+    })
+}
+
 /// Adds the marks and the one deletion of the plan.
 fn deletions(state: &State, strategy: Strategy, plan: &mut Plan) {
     let Some(kind) = state.machine_kind() else {
@@ -130,8 +179,13 @@ fn deletions(state: &State, strategy: Strategy, plan: &mut Plan) {
         let note = format!("no {kind} of the pool is known, so no Machine is deleted");
         return plan.notes.push(note);
     }
-    if let Some(step) = dangling(state) {
-        return plan.steps.push(step);
+    if let Some(degradation) = unlabelled(state, kind) {
+        return plan.degraded.push(degradation);
+    }
+    match dangling(state, kind, strategy.max_in_flight) {
+        Some(Ok(step)) => return plan.steps.push(step),
+        Some(Err(wait)) => plan.waits.push(wait),
+        None => {}
     }
     match remediation(state, strategy.max_in_flight) {
         Some(Ok(step)) => return plan.steps.push(step),
@@ -148,11 +202,12 @@ fn deletions(state: &State, strategy: Strategy, plan: &mut Plan) {
     rollout::decide(state, strategy.rollout, plan);
 }
 
-/// The deletion of a Machine whose instance is gone.
-fn dangling(state: &State) -> Option<Step> {
-    let kind = state.machine_kind()?;
+/// The deletion of a Machine whose infrastructure machine is gone, or why it is deferred. The
+/// provider must not list the instance any more: an infrastructure machine may be lost while its
+/// instance runs. Only a few are deleted at once, because many that vanish together may return.
+fn dangling(state: &State, kind: &str, max_in_flight: usize) -> Option<Result<Step, Wait>> {
     let group = &state.pool.spec.template.spec.infrastructure_ref.api_group;
-    let gone = state.staying().find(|member| {
+    let is_gone = |member: &&Member| {
         let mut machines = member.machine.iter();
         // The pool's Machines are created after their infrastructure machines. Another Machine that
         // never had an instance waits for one. The instance of a Machine that refers to another
@@ -163,12 +218,34 @@ fn dangling(state: &State) -> Option<Step> {
             reference.kind == kind && reference.api_group == *group && had_instance
         };
         member.instance.is_none() && machines.any(|machine| is_known(machine))
-    })?;
-    delete(
-        state,
-        gone,
-        String::from("its infrastructure machine does not exist any more"),
-    )
+    };
+    let ids = state.provider_ids();
+    let id = |member: &Member| {
+        let machine = member.machine.as_ref()?;
+        Some(machine.spec.provider_id.clone()).filter(|id| ids.contains(&id.as_str()))
+    };
+    let gone: Vec<&Member> = state.staying().filter(is_gone).collect();
+    let first = *gone.first()?;
+    let Some(next) = gone.into_iter().find(|member| id(member).is_none()) else {
+        let message = format!(
+            "the infrastructure machine of Machine {} does not exist, and the provider still lists its instance {}",
+            first.name,
+            id(first).unwrap_or_default()
+        );
+        return Some(Err(about(state, first, WaitReason::Provider, message)));
+    };
+    let leaving = state.members.iter().filter(|member| member.is_deleting());
+    let in_flight = leaving.filter(|member| member.instance.is_none()).count();
+    if in_flight >= max_in_flight.max(1) {
+        let message = format!(
+            "Machine {} lost its infrastructure machine, and is not deleted yet: {in_flight} such Machine(s) are being \
+             deleted",
+            next.name
+        );
+        return Some(Err(about(state, next, WaitReason::MachineRemoved, message)));
+    }
+    let because = String::from("its infrastructure machine does not exist any more");
+    delete(state, next, because).map(Ok)
 }
 
 /// The deletion of a Machine that a health check reports, or why it is deferred.

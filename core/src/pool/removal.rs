@@ -2,8 +2,9 @@
 //!
 //! The core manager of Cluster API keeps the Nodes whose provider ID is still in the list of the
 //! pool. Capstan holds the pool with a finalizer until these Nodes are deleted. It never deletes a
-//! Machine while the infrastructure object of the pool exists, or a Node while a Machine does, and
-//! it never holds a pool whose Cluster is deleted too.
+//! Machine while the infrastructure object of the pool exists, or a Node while a Machine does. It
+//! never holds a pool whose Cluster is deleted too, or whose infrastructure object belongs to another
+//! pool.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -41,6 +42,11 @@ pub(super) fn decide(state: &State, now: Timestamp, plan: &mut Plan) {
     if !has_finalizer(state) {
         let note = "the MachinePool is being deleted: its provider deletes the Machines";
         return plan.notes.push(note.to_owned());
+    }
+    if let Some(other) = state.other_pool() {
+        // Its instances, Machines, and Nodes are those of the other pool.
+        let because = format!("its infrastructure object belongs to MachinePool {}", other.name);
+        return plan.steps.push(release(state, &because));
     }
     if let Some(infrastructure) = &state.infrastructure {
         let (kind, name) = (&infrastructure.kind, infrastructure.metadata.name());

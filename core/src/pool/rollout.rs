@@ -2,10 +2,11 @@
 //!
 //! A deletion leaves at least `replicas - maxUnavailable` machines available. While the pool has
 //! more instances than replicas, the provider deletes outdated ones itself, so that no deletion is
-//! added.
+//! added. If new machines do not get the version, the rollout stops; see `progress`.
 
 use super::action::{Plan, WaitReason, about, delete, wait};
 use super::order::in_deletion_order;
+use super::progress;
 use super::state::{Member, State};
 use super::strategy::Rollout;
 
@@ -16,6 +17,10 @@ pub(super) fn outdated(state: &State) -> Vec<&Member> {
 
 /// Adds the deletion of an outdated machine, or what it waits for.
 pub(super) fn decide(state: &State, rollout: Rollout, plan: &mut Plan) {
+    let is_rolling = matches!(rollout, Rollout::Rolling { .. });
+    if is_rolling && !progress::may_continue(state, plan) {
+        return;
+    }
     let outdated = outdated(state);
     let Some(first) = outdated.first().copied() else {
         return;

@@ -2,9 +2,9 @@
 //!
 //! The rules are those of Cluster API's webhooks, and two more: an annotation with a strategy must
 //! be readable, because an unreadable one stops every deletion, and the limits of the cluster
-//! autoscaler must be numbers in order. An update of an object that is being deleted passes if it
-//! leaves the spec as it is, so that finalizers can be removed. The warnings say what an accepted
-//! edit does to the machines.
+//! autoscaler must be numbers in order. A value that was stored may stay. An update of an object
+//! that is being deleted passes if it leaves the spec as it is, so that finalizers can be removed.
+//! The warnings say what an accepted edit does to the machines.
 
 mod advice;
 mod defaults;
@@ -69,6 +69,8 @@ pub fn validate(edit: &Edit<'_>) -> Verdict {
 fn judge(object: &Value, whole: Option<&Value>, old: Option<&MachinePool>, verdict: &mut Verdict) {
     let new = match serde_path_to_error::deserialize::<_, MachinePool>(object) {
         Ok(new) => new,
+        // What is stored may stay.
+        Err(_) if whole.is_some_and(|old| old.get("spec") == object.get("spec")) => return,
         Err(error) => {
             let path = FieldPath::new(error.path().to_string());
             let allowed = error.inner().to_string();
@@ -79,15 +81,25 @@ fn judge(object: &Value, whole: Option<&Value>, old: Option<&MachinePool>, verdi
     if new.metadata.is_deleting() && is_same_spec {
         return;
     }
-    let mut found = Vec::new();
-    references(&new, old, &mut found);
-    found.extend(version(&new));
-    metadata(&new, &mut found);
-    annotations(&new, old, &mut found);
+    let mut found = violations(&new, old);
+    if let Some(old) = old {
+        // A rule does not apply to stored values that stay.
+        let stored = violations(old, None);
+        found.retain(|violation| !stored.contains(violation));
+    }
     verdict.violations.extend(found);
     if let (true, Some(old)) = (verdict.allowed(), old) {
         verdict.warnings.extend(advice::update(old, &new));
     }
+}
+
+fn violations(new: &MachinePool, old: Option<&MachinePool>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    references(new, old, &mut found);
+    found.extend(version(new));
+    metadata(new, &mut found);
+    annotations(new, old, &mut found);
+    found
 }
 
 fn references(new: &MachinePool, old: Option<&MachinePool>, found: &mut Vec<Violation>) {

@@ -84,6 +84,10 @@ impl World {
     pub(super) fn rolling(&mut self, max_unavailable: &Value) {
         let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": max_unavailable}});
         self.annotate("capstan.dev/rollout", &json!({ "strategy": strategy }));
+        // The rollout was recorded after all machines were made.
+        let version = self.pool["spec"]["template"]["spec"]["version"].clone();
+        let progress = json!({"version": version, "newest": "2026-05-31T00:00:00Z"});
+        self.annotate("capstan.dev/rollout-progress", &progress);
     }
 
     /// The Node of a machine runs another version.

@@ -10,11 +10,13 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::observed::Observed;
+use super::version;
 use crate::api::cluster_x_k8s_io::annotation::{DELETE_MACHINE, PAUSED, REMEDIATE_MACHINE, REPLICAS_MANAGED_BY};
 use crate::api::cluster_x_k8s_io::control_plane::{Cluster, Machine};
 use crate::api::cluster_x_k8s_io::machine_pool::{KIND, MachinePool};
 use crate::api::core_v1::node::Node;
 use crate::api::infrastructure_cluster_x_k8s_io::Infrastructure;
+use crate::api::meta::OwnerReference;
 
 /// The value of the annotation that marks a machine for deletion, if Capstan sets it. Capstan
 /// removes only such a mark.
@@ -72,6 +74,13 @@ impl Member {
         self.has(REMEDIATE_MACHINE) || (is_false("HealthCheckSucceeded") && is_false("OwnerRemediated"))
     }
 
+    /// When the instance was first seen: its infrastructure machine is made before its Machine.
+    pub(super) fn first_seen(&self) -> Option<Timestamp> {
+        let instance = self.instance.as_ref().map(|instance| &instance.metadata);
+        let created = instance.and_then(|metadata| metadata.creation_timestamp);
+        created.or_else(|| self.created())
+    }
+
     /// When the Machine was created, or else the infrastructure machine.
     pub fn created(&self) -> Option<Timestamp> {
         let machine = self.machine.as_ref().map(|machine| &machine.metadata);
@@ -107,6 +116,10 @@ pub struct State {
     pub nodes: Option<Vec<Arc<Node>>>,
     /// Machines with the labels of the pool that another object controls.
     pub foreign: Vec<String>,
+    /// Infrastructure machines of Machines of the pool that lack the labels of the pool.
+    pub unlabelled: Vec<String>,
+    /// Machines with the name of an instance that has no Machine. They lack the labels of the pool.
+    pub strays: Vec<String>,
 }
 
 impl State {
@@ -144,6 +157,8 @@ impl State {
             members,
             knows_instances: observed.knows_instances,
             nodes: observed.knows_nodes.then(|| observed.nodes.clone()),
+            unlabelled: unlabelled(observed),
+            strays: strays(observed),
             foreign: foreign
                 .iter()
                 .map(|machine| machine.metadata.name().to_owned())
@@ -213,6 +228,12 @@ impl State {
         managed.is_some_and(|by| by != "false")
     }
 
+    /// The other MachinePool that controls the infrastructure object of this one.
+    pub fn other_pool(&self) -> Option<&OwnerReference> {
+        let owner = self.infrastructure.as_ref()?.metadata.controller()?;
+        (owner.kind == KIND && !is_pool(owner, &self.pool)).then_some(owner)
+    }
+
     /// The members of which no deletion was requested.
     pub fn staying(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(|member| !member.is_deleting())
@@ -221,10 +242,27 @@ impl State {
 
 /// Whether a Machine belongs to the pool: the pool controls it, or nothing does.
 fn is_of(machine: &Machine, pool: &MachinePool) -> bool {
-    machine.metadata.controller().is_none_or(|owner| {
-        let is_named = owner.kind == KIND && owner.name == pool.metadata.name();
-        is_named && (pool.metadata.uid().is_empty() || owner.uid == pool.metadata.uid())
-    })
+    let mut owners = machine.metadata.controller().into_iter();
+    owners.all(|owner| is_pool(owner, pool))
+}
+
+/// Whether an owner is the pool.
+fn is_pool(owner: &OwnerReference, pool: &MachinePool) -> bool {
+    let is_named = owner.kind == KIND && owner.name == pool.metadata.name();
+    is_named && (pool.metadata.uid().is_empty() || owner.uid == pool.metadata.uid())
+}
+
+fn unlabelled(observed: &Observed) -> Vec<String> {
+    let instances = observed.instances.iter();
+    let unlabelled = instances.filter(|instance| !observed.is_of_pool(&instance.metadata.labels));
+    let names = unlabelled.map(|instance| instance.metadata.name().to_owned());
+    names.collect()
+}
+
+fn strays(observed: &Observed) -> Vec<String> {
+    let without = observed.instances_without_machine().into_iter();
+    let taken = without.filter(|name| observed.unlabelled_machines.contains(*name));
+    taken.map(str::to_owned).collect()
 }
 
 /// The Nodes by provider ID.
@@ -342,6 +380,5 @@ fn outdated_by_provider(instance: &Infrastructure) -> Option<String> {
 /// and a template without one, differ in nothing.
 fn outdated_by_version(running: &str, pool: &MachinePool) -> Option<String> {
     let wanted = pool.spec.template.spec.version.as_str();
-    let differs = !wanted.is_empty() && !running.is_empty() && running != wanted;
-    differs.then(|| format!("it runs {running}, and the template has {wanted}"))
+    version::is_other(running, wanted).then(|| format!("it runs {running}, and the template has {wanted}"))
 }

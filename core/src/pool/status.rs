@@ -162,6 +162,10 @@ fn infrastructure_ready(state: &State) -> Condition {
     if state.infrastructure.is_none() {
         return Condition::new(type_, "False", "DoesNotExist", format!("{name} does not exist"));
     }
+    if let Some(other) = state.other_pool() {
+        let message = format!("{name} belongs to MachinePool {}", other.name);
+        return Condition::new(type_, "False", "OfAnotherPool", message);
+    }
     if let Some(failure) = state.failure() {
         return Condition::new(type_, "False", "Failed", format!("{name} reports a failure: {failure}"));
     }

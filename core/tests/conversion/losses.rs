@@ -60,6 +60,128 @@ fn a_security_group_or_subnet_by_arn_is_not_lost() {
 }
 
 #[test]
+fn a_zone_outside_of_the_region_is_reported() {
+    for zone in ["europe-west1-b", "us-central10-a", "us-central1"] {
+        reports("gcp", &json!({"zone": zone}), "zone");
+    }
+    assert_eq!(issues("gcp", &json!({"zone": "us-central1-ai1b"})), [] as [&str; 0]);
+    let all = samples();
+    let sample = all.iter().find(|sample| sample.platform == "gcp").unwrap();
+    let there = convert(&sample.machine(&sample.provider_spec), &sample.context());
+    let mut machine = there.objects[0].clone();
+    machine["spec"]["failureDomain"] = json!("us-east1-b");
+    let context = Context {
+        infrastructure_machine: Lookup::Found(&there.objects[1]),
+        ..sample.context()
+    };
+    let back = convert(&machine, &context);
+    let paths: Vec<&str> = back.issues.iter().map(|issue| issue.path.as_str()).collect();
+    assert_eq!(paths, ["spec.failureDomain"]);
+}
+
+#[test]
+fn an_address_without_the_length_of_its_prefix_is_reported() {
+    let devices = |address: &str| {
+        let device = json!({"networkName": "n", "ipAddrs": ["192.0.2.10/24", address]});
+        json!({"network": {"devices": [device]}})
+    };
+    for address in [
+        "192.0.2.1",
+        "192.0.2.1/33",
+        "192.0.2.1/+8",
+        "192.0.2.1/",
+        "fd00::1/129",
+        "x/24",
+    ] {
+        reports("vsphere", &devices(address), "network.devices[0].ipAddrs[1]");
+    }
+    assert_eq!(issues("vsphere", &devices("fd00::1/64")), [] as [&str; 0]);
+}
+
+/// A sample without some fields of its provider spec, converted.
+fn without(platform: &str, fields: &[&str]) -> Converted {
+    let all = samples();
+    let sample = all.iter().find(|sample| sample.platform == platform).unwrap();
+    let mut spec = sample.provider_spec.clone();
+    for field in fields {
+        spec.as_object_mut().unwrap().remove(*field);
+    }
+    convert(&sample.machine(&spec), &sample.context())
+}
+
+/// The provider spec of an infrastructure machine with only what its CRD requires.
+fn back(platform: &str, infrastructure: &Value) -> Value {
+    let all = samples();
+    let sample = all.iter().find(|sample| sample.platform == platform).unwrap();
+    let there = convert(&sample.machine(&sample.provider_spec), &sample.context());
+    let mut machine = there.objects[1].clone();
+    machine["spec"] = infrastructure.clone();
+    let context = Context {
+        infrastructure_machine: Lookup::Found(&machine),
+        ..sample.context()
+    };
+    convert(&there.objects[0], &context).objects[0]["spec"]["providerSpec"]["value"].clone()
+}
+
+#[test]
+fn v110_a_machine_of_vsphere_without_a_clone_mode_keeps_the_mode_of_its_api() {
+    assert_eq!(
+        without("vsphere", &["cloneMode"]).objects[1]["spec"]["cloneMode"],
+        "fullClone"
+    );
+    let machine = json!({"template": "t", "datacenter": "d",
+        "network": {"devices": [{"networkName": "n", "dhcp4": true}]}});
+    assert_eq!(back("vsphere", &machine)["cloneMode"], "linkedClone");
+}
+
+#[test]
+fn v111_a_machine_of_gcp_does_not_get_access_to_all_services_unseen() {
+    let converted = without("gcp", &["serviceAccounts"]);
+    let blocked: Vec<&str> = converted.issues.iter().map(|issue| issue.path.as_str()).collect();
+    assert_eq!(blocked, ["spec.providerSpec.value.serviceAccounts"]);
+    let spec = back("gcp", &json!({"instanceType": "e2", "image": "i", "subnet": "s"}));
+    let scopes = ["https://www.googleapis.com/auth/cloud-platform"];
+    assert_eq!(spec["serviceAccounts"], json!([{"email": "default", "scopes": scopes}]));
+    assert_eq!(
+        (&spec["disks"][0]["sizeGb"], &spec["disks"][0]["type"]),
+        (&json!(30), &json!("pd-standard"))
+    );
+    for size in [json!(null), json!(0)] {
+        let disk = json!({"boot": true, "autoDelete": true, "image": "i", "sizeGb": size, "type": "pd-ssd"});
+        reports("gcp", &json!({"disks": [disk]}), "disks[0].sizeGb");
+    }
+}
+
+#[test]
+fn v112_a_machine_of_power_vs_keeps_the_memory_and_processors_of_its_api() {
+    let spec = without("power-vs", &["memoryGiB", "processors", "processorType"]).objects[1]["spec"].clone();
+    assert_eq!((&spec["memoryGiB"], &spec["processors"]), (&json!(32), &json!("0.5")));
+    let machine = json!({"serviceInstance": {"id": "i"}, "image": {"id": "i"}, "network": {"id": "n"}, "sshKey": "k"});
+    let spec = back("power-vs", &machine);
+    assert_eq!((&spec["memoryGiB"], &spec["processors"]), (&json!(2), &json!("0.25")));
+    let mut dedicated = machine;
+    dedicated["processorType"] = json!("Dedicated");
+    assert_eq!(back("power-vs", &dedicated)["processors"], 1);
+}
+
+#[test]
+fn v113_boot_diagnostics_of_azure_stay_off_or_on() {
+    let boot = |spec: &Value| spec["diagnostics"]["boot"]["storageAccountType"].clone();
+    assert_eq!(boot(&without("azure", &["diagnostics"]).objects[1]["spec"]), "Disabled");
+    let machine = |diagnostics: Value| {
+        let all = samples();
+        let sample = all.iter().find(|sample| sample.platform == "azure").unwrap();
+        let there = convert(&sample.machine(&sample.provider_spec), &sample.context());
+        let mut spec = there.objects[1]["spec"].clone();
+        spec["diagnostics"] = diagnostics;
+        spec
+    };
+    let disabled = json!({"boot": {"storageAccountType": "Disabled"}});
+    assert_eq!(boot(&back("azure", &machine(disabled))), Value::Null);
+    assert_eq!(boot(&back("azure", &machine(Value::Null))), "AzureManaged");
+}
+
+#[test]
 fn a_duplicate_tag_is_not_lost() {
     reports(
         "aws",

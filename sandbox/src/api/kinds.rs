@@ -4,7 +4,11 @@
 //! core. The built-in kinds are those that the controllers of Capstan use. Their schemas contain
 //! the fields that the controllers read and write, and the fields that the API server sets.
 
+use std::sync::Arc;
+
 use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use capstan_core::cel::rules::RuleFile;
 use capstan_core::schema::{Definition, Schema};
 use serde_json::{Value, json};
@@ -126,7 +130,7 @@ impl Kind {
         })
     }
 
-    /// Namespace, ConfigMap, Node, Event and Lease.
+    /// Namespace, ConfigMap, Secret, Node, Event and Lease.
     ///
     /// # Errors
     /// Never: the schemas are constants, which a test parses.
@@ -140,6 +144,7 @@ impl Kind {
         Ok(vec![
             Self::built_in("", "Namespace", "namespaces", cluster, &namespace())?,
             Self::built_in("", "ConfigMap", "configmaps", namespaced, &config_map())?,
+            Self::built_in("", "Secret", "secrets", namespaced, &secret())?,
             Self::built_in("", "Node", "nodes", cluster, &node())?,
             event,
             lease,
@@ -220,6 +225,9 @@ impl Kind {
                     object.remove(field);
                 }
             }
+        }
+        if self.plural == "secrets" {
+            finish_secret(object);
         }
         if self.plural == "nodes" {
             finish_node(object);
@@ -310,6 +318,30 @@ fn namespace() -> Value {
 
 fn config_map() -> Value {
     object(&json!({"data": strings(), "binaryData": strings(), "immutable": {"type": "boolean"}}))
+}
+
+fn secret() -> Value {
+    let text = json!({"type": "string"});
+    object(&json!({"data": strings(), "stringData": strings(), "type": text, "immutable": {"type": "boolean"}}))
+}
+
+/// The API server encodes `stringData` into `data`, and sets the type.
+fn finish_secret(secret: &mut Object) {
+    if let Some(Value::Object(texts)) = secret.remove("stringData").map(Arc::unwrap_or_clone) {
+        let mut data = match secret.get("data") {
+            Some(Value::Object(data)) => data.clone(),
+            _ => serde_json::Map::new(),
+        };
+        let encoded = texts.into_iter().map(|(key, text)| {
+            let text = text.as_str().unwrap_or_default();
+            (key, Value::from(STANDARD.encode(text)))
+        });
+        data.extend(encoded);
+        secret.insert("data", Value::Object(data));
+    }
+    if secret.get("type").is_none() {
+        secret.insert("type", json!("Opaque"));
+    }
 }
 
 fn node() -> Value {

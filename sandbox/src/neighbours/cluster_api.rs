@@ -62,6 +62,52 @@ const KUBEADM_CONTROL_PLANE: Manager = Manager {
     config: "controlplane/kubeadm/config",
 };
 
+/// The namespace of [`cluster_objects`].
+pub const NAMESPACE: &str = "clusters";
+
+/// A Cluster with a KubeadmControlPlane of this size, whose machines are in memory and start in
+/// seconds: the Cluster, its infrastructure, the template of machines, and the control plane.
+pub fn cluster_objects(name: &str, replicas: usize, version: &str) -> [Value; 4] {
+    let infrastructure = "infrastructure.cluster.x-k8s.io";
+    let metadata = json!({"name": name, "namespace": NAMESPACE});
+    let quick = json!({"provisioning": {"startupDuration": "1s", "startupJitter": "0.2"}});
+    let machine = json!({"vm": quick, "node": quick, "apiServer": quick, "etcd": quick});
+    [
+        json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": metadata,
+            "spec": {
+                "clusterNetwork": {"pods": {"cidrBlocks": ["192.168.0.0/16"]}},
+                "controlPlaneRef": {
+                    "apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": name,
+                },
+                "infrastructureRef": {"apiGroup": infrastructure, "kind": "DevCluster", "name": name},
+            },
+        }),
+        json!({
+            "apiVersion": format!("{infrastructure}/v1beta2"), "kind": "DevCluster",
+            // The provider panics if the object has no annotation.
+            "metadata": {"name": name, "namespace": NAMESPACE, "annotations": {"a": "b"}},
+            "spec": {"backend": {"inMemory": {}}},
+        }),
+        json!({
+            "apiVersion": format!("{infrastructure}/v1beta2"), "kind": "DevMachineTemplate", "metadata": metadata,
+            "spec": {"template": {"spec": {"backend": {"inMemory": machine}}}},
+        }),
+        json!({
+            "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
+            "metadata": metadata,
+            "spec": {
+                "replicas": replicas, "version": version,
+                "kubeadmConfigSpec": {"clusterConfiguration": {"apiServer": {"certSANs": ["127.0.0.1"]}}},
+                "machineTemplate": {"spec": {"infrastructureRef": {
+                    "apiGroup": infrastructure, "kind": "DevMachineTemplate", "name": name,
+                }}},
+                "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}},
+            },
+        }),
+    ]
+}
+
 /// The running controller of KubeadmControlPlanes of Cluster API. It stops when this is dropped.
 #[derive(Debug)]
 pub struct KubeadmControlPlanes {

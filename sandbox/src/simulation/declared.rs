@@ -4,6 +4,7 @@
 //! controllers. A declaration must not depend on anything but its arguments, so that a seed stays
 //! the same run.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
@@ -20,6 +21,7 @@ use tokio::sync::watch;
 use crate::api::{Admit, Kind, Object, Options, Part};
 use crate::random::Random;
 
+use super::engine::exhaustive::{self, Exhausted};
 use super::engine::faults::FaultRates;
 use super::engine::kinds::{CachedKind, KindId, ObjectKey, ObjectMap};
 use super::engine::options::{Outcome, RunOptions, Violation};
@@ -36,11 +38,19 @@ const USER: Actor = Actor::Named("user");
 /// All simulations count into the same metrics, which no test reads.
 static METRICS: LazyLock<Metrics> = LazyLock::new(|| Metrics::register(&mut Registry::default()));
 
+/// What a run has beside the API server, for example a managed cluster.
+pub type Companion = Arc<dyn Any + Send + Sync>;
+
 /// The objects that are stored at one moment.
 #[derive(Clone, Debug)]
-pub struct Stored(Arc<ObjectMap>);
+pub struct Stored(Arc<ObjectMap>, Companion);
 
 impl Stored {
+    /// The companion of the run as it is now, and not as it was at this moment.
+    pub fn companion<T: Any>(&self) -> Option<&T> {
+        self.1.downcast_ref()
+    }
+
     /// An object of a declared kind. The namespace is ignored for a cluster-scoped kind.
     pub fn get(&self, kind: &'static KindInfo, namespace: &str, name: &str) -> Option<&Object> {
         let version = self.0.get(&KindId::of(kind).key(namespace, name))?;
@@ -68,6 +78,14 @@ pub struct Change<'a> {
     /// What was stored during the reconcile that made the change: when it began, when it read live,
     /// and now, before the change.
     pub moments: &'a [Stored],
+    companion: &'a Companion,
+}
+
+impl Change<'_> {
+    /// The companion of the run.
+    pub fn companion<T: Any>(&self) -> Option<&T> {
+        self.companion.downcast_ref()
+    }
 }
 
 /// What a user of the test may do.
@@ -84,7 +102,12 @@ impl Users<'_> {
 
     /// What is stored now.
     pub fn stored(&self) -> Stored {
-        Stored(self.world.objects())
+        Stored(self.world.objects(), Arc::clone(&self.world.environment.1))
+    }
+
+    /// The companion of the run.
+    pub fn companion<T: Any>(&self) -> Option<&T> {
+        self.world.environment.1.downcast_ref()
     }
 
     /// Creates an object.
@@ -110,7 +133,7 @@ impl Users<'_> {
     }
 }
 
-type Start = dyn Fn(usize, watch::Receiver<bool>) -> Box<dyn Controller> + Send + Sync;
+type Start = dyn Fn(&Companion, usize, watch::Receiver<bool>) -> Box<dyn Controller> + Send + Sync;
 type Action = dyn Fn(&mut Users<'_>) + Send + Sync;
 type Always = dyn Fn(&Change<'_>) -> Result<(), String> + Send + Sync;
 type RunEnd = dyn Fn(&Stored) -> Result<(), String> + Send + Sync;
@@ -129,6 +152,11 @@ pub struct Simulation {
     always: Vec<(&'static str, Box<Always>)>,
     at_end: Vec<(&'static str, Box<RunEnd>)>,
     has_faults: bool,
+    /// No fault occurs from this time on, in milliseconds.
+    calm: i64,
+    /// No controller polls after this time, in milliseconds.
+    polls_until: i64,
+    companion: Box<dyn Fn() -> Companion + Send + Sync>,
 }
 
 impl fmt::Debug for Simulation {
@@ -156,6 +184,9 @@ impl Simulation {
             always: Vec::new(),
             at_end: Vec::new(),
             has_faults: false,
+            calm: HOUR,
+            polls_until: i64::MAX,
+            companion: Box::new(|| Arc::new(())),
         }
     }
 
@@ -188,11 +219,21 @@ impl Simulation {
 
     /// Runs a controller in every replica. It is made anew whenever a process starts.
     #[must_use]
-    pub fn controller<R: Reconcile>(mut self, make: impl Fn() -> R + Send + Sync + 'static) -> Self {
+    pub fn controller<R: Reconcile>(self, make: impl Fn() -> R + Send + Sync + 'static) -> Self {
+        self.controller_with(move |_, _| make())
+    }
+
+    /// The same for a controller that uses the companion of the run. The number is that of the
+    /// replica.
+    #[must_use]
+    pub fn controller_with<R: Reconcile>(
+        mut self,
+        make: impl Fn(&Companion, usize) -> R + Send + Sync + 'static,
+    ) -> Self {
         self.names.push(R::NAME);
-        self.controllers.push(Box::new(move |replica, leading| {
+        self.controllers.push(Box::new(move |companion, replica, leading| {
             Box::new(Arc::new(Shared {
-                controller: make(),
+                controller: make(companion, replica),
                 identity: format!("capstan-{replica}"),
                 leading,
                 metrics: METRICS.clone(),
@@ -213,6 +254,28 @@ impl Simulation {
     #[must_use]
     pub fn faults(mut self) -> Self {
         self.has_faults = true;
+        self
+    }
+
+    /// As [`Self::faults`], until a minute. The default is an hour.
+    #[must_use]
+    pub fn faults_until(mut self, minute: i64) -> Self {
+        self.calm = minute * MINUTE;
+        self.faults()
+    }
+
+    /// Ends the run of a controller that polls something which no watch shows: it is not called
+    /// again after this second only because it asked for that.
+    #[must_use]
+    pub fn polls_until(mut self, second: u32) -> Self {
+        self.polls_until = i64::from(second) * SECOND;
+        self
+    }
+
+    /// Makes what each run has beside the API server.
+    #[must_use]
+    pub fn companion(mut self, make: impl Fn() -> Companion + Send + Sync + 'static) -> Self {
+        self.companion = Box::new(make);
         self
     }
 
@@ -267,6 +330,14 @@ impl Simulation {
         Ok(World::<Declared>::new(schedule(seed, &Arc::new(self)), options)?.run())
     }
 
+    /// Runs the schedule of one seed, once for each write and each fault of it.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn exhaust(self, seed: u64) -> Result<Exhausted> {
+        exhaustive::exhaust::<Declared>(seed, schedule(seed, &Arc::new(self)))
+    }
+
     /// The first of these seeds that violates an invariant, with the violation. It looks for no
     /// smaller run.
     ///
@@ -289,7 +360,7 @@ impl Simulation {
 pub(crate) struct UserAction(usize, u64);
 
 /// The environment of a declared simulation.
-pub(crate) struct Declared(Arc<Simulation>);
+pub(crate) struct Declared(Arc<Simulation>, Companion);
 
 fn schedule(seed: u64, declared: &Arc<Simulation>) -> Schedule<Arc<Simulation>, UserAction> {
     let mut random = Random::new(seed);
@@ -297,7 +368,7 @@ fn schedule(seed: u64, declared: &Arc<Simulation>) -> Schedule<Arc<Simulation>, 
     // The actions have a stream of their own, so that they change no fault of a seed.
     let mut of_actions = Random::new(seed ^ 0x0bad_5eed_1a7e_0003);
     let actions = actions.map(|(position, (at, _))| (*at, Incident::Act(UserAction(position, of_actions.next()))));
-    let mut schedule = Schedule::quiet(random.next(), declared.name, Arc::clone(declared), HOUR);
+    let mut schedule = Schedule::quiet(random.next(), declared.name, Arc::clone(declared), declared.calm);
     schedule.incidents = actions.collect();
     if declared.has_faults {
         draw_faults(&mut random, &mut schedule, &declared.kinds);
@@ -306,23 +377,25 @@ fn schedule(seed: u64, declared: &Arc<Simulation>) -> Schedule<Arc<Simulation>, 
     schedule
 }
 
-/// Draws how often requests fail, and what disturbs the replicas during the first 40 minutes.
+/// Draws how often requests fail, and what disturbs the replicas during the first two thirds of
+/// the time with faults.
 fn draw_faults(random: &mut Random, schedule: &mut Schedule<Arc<Simulation>, UserAction>, kinds: &[CachedKind]) {
     schedule.rates = FaultRates::drawn(random, 80);
     schedule.lag = random.between(200, 5000);
+    let calm = schedule.calm;
     let mut time = |least: i64, most: i64| {
         let drawn = random.between(least.unsigned_abs(), most.unsigned_abs());
         i64::try_from(drawn).unwrap_or(least)
     };
     for _ in 0..time(0, 8) {
-        let at = time(0, 40 * MINUTE);
+        let at = time(0, calm * 2 / 3);
         let replica = usize::from(time(0, 1) == 1);
         let position = usize::try_from(time(0, 1 << 20)).unwrap_or(0);
         let kind = kinds
             .get(position.checked_rem(kinds.len()).unwrap_or(0))
             .map(|kind| kind.id);
         let disruption = match (time(0, 6), kind) {
-            (0, Some(kind)) => Disruption::Freeze(replica, kind, time(5 * SECOND, 20 * MINUTE)),
+            (0, Some(kind)) => Disruption::Freeze(replica, kind, time(5 * SECOND, calm / 3)),
             (1, Some(kind)) => Disruption::Relist(replica, kind, time(SECOND, BEHIND)),
             (2, _) => Disruption::Hang(replica, time(SECOND, MINUTE)),
             (3, _) => Disruption::Jump(replica, time(0, HOUR)),
@@ -345,7 +418,7 @@ impl Environment for Declared {
     type Moment = Stored;
 
     fn new(setup: &Arc<Simulation>) -> Result<Self> {
-        Ok(Self(Arc::clone(setup)))
+        Ok(Self(Arc::clone(setup), (setup.companion)()))
     }
 
     fn served(&self) -> Result<Arc<Vec<Kind>>> {
@@ -412,15 +485,21 @@ impl Environment for Declared {
 
     fn start(&self, replica: usize, leading: &watch::Receiver<bool>) -> Vec<Box<dyn Controller>> {
         let controllers = self.0.controllers.iter();
-        controllers.map(|start| start(replica, leading.clone())).collect()
+        controllers
+            .map(|start| start(&self.1, replica, leading.clone()))
+            .collect()
     }
 
     fn restarts_on_change(&self, _controller: usize) -> bool {
         true
     }
 
+    fn polls_until(&self) -> i64 {
+        self.0.polls_until
+    }
+
     fn moment(world: &World<Self>) -> Stored {
-        Stored(world.objects())
+        Stored(world.objects(), Arc::clone(&world.environment.1))
     }
 
     /// Any live read may be what the controller bases its writes on.
@@ -443,6 +522,7 @@ impl Environment for Declared {
             before: old,
             after: (!observation.is_gone()).then_some(new),
             moments,
+            companion: &Arc::clone(&world.environment.1),
         };
         let declared = Arc::clone(&world.environment.0);
         for (invariant, check) in &declared.always {
@@ -472,7 +552,7 @@ impl Environment for Declared {
 
     fn judge_end(world: &mut World<Self>) {
         let declared = Arc::clone(&world.environment.0);
-        let now = Stored(world.objects());
+        let now = Stored(world.objects(), Arc::clone(&world.environment.1));
         let stored = now.0.iter().map(|version| &*version.stored);
         if let Some(text) = shared::stuck(stored) {
             return world.violate("G8", text);

@@ -10,13 +10,15 @@
 mod actors;
 pub mod bugs;
 mod cluster_api;
+pub mod command;
 mod invariants;
 mod objects;
 mod provider;
+mod repairs;
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use capstan::controllers::machine_pool::{MachinePoolMetrics, MachinePools};
 use capstan::runtime::{Metrics, Reconcile};
 use capstan::workload::{AccessError, ClusterReader, ManagedCluster, ManagedClusters};
@@ -32,6 +34,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::declared::Simulation;
+use super::engine::exhaustive::Exhausted;
 use super::engine::run::Summary;
 use objects::{GROUPS, INSTANCES};
 
@@ -41,6 +44,9 @@ const TURN: u32 = 10;
 const REST: u32 = 95 * 60;
 /// The end of the last turn.
 const LAST: u32 = 100 * 60;
+
+/// The seeds whose schedules meet each single fault.
+const EXHAUSTED: std::ops::Range<u64> = 0..2;
 
 /// The modes, each with the name of its simulation.
 pub const MODES: [(Mode, &str); 2] = [(Mode::Extend, "machine-pool-extend"), (Mode::Own, "machine-pool-own")];
@@ -81,7 +87,10 @@ pub fn simulation<R: Reconcile>(mode: Mode, make: impl Fn() -> R + Send + Sync +
         .at_end("M9", invariants::nothing_is_written_at_rest)
         .at(REST + 1, actors::note_versions);
     for second in (TURN..=LAST).step_by(10) {
-        simulation = simulation.at(second, move |users| actors::act_once(users, mode, second));
+        simulation = simulation.at(second, move |users| {
+            actors::act_once(users, mode, second);
+            repairs::act_once(users, second);
+        });
     }
     Ok(simulation)
 }
@@ -93,6 +102,23 @@ pub fn simulation<R: Reconcile>(mode: Mode, make: impl Fn() -> R + Send + Sync +
 pub fn simulate(mode: Mode, from: u64, count: u64, threads: u64) -> Result<Summary> {
     let seeds = from..from.saturating_add(count);
     simulation(mode, move || controller(mode))?.run_on(seeds, threads)
+}
+
+/// Runs the schedules of a few seeds in a mode without failing requests, and then with each single
+/// fault at each write.
+///
+/// # Errors
+/// A definition cannot be read.
+pub fn exhaust(mode: Mode) -> Result<Vec<Exhausted>> {
+    let runs = std::thread::scope(|scope| {
+        let run = |seed| scope.spawn(move || simulation(mode, move || controller(mode))?.exhaust(seed));
+        let runs: Vec<_> = EXHAUSTED.map(run).collect();
+        let results = runs
+            .into_iter()
+            .map(|run| run.join().map_err(|_| anyhow!("a run panicked"))?);
+        results.collect()
+    });
+    runs
 }
 
 /// There is no managed cluster. The Machines report their Nodes.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Progress, Reported, What, report};
+use super::{Progress, Reported, What};
 use crate::cli::cluster::Cluster;
 use crate::cli::kubeadm_control_plane::state;
 use crate::cli::managed_cluster::{Named, objects};
@@ -33,8 +33,7 @@ pub(super) fn wait(cluster: &Cluster, named: &Named, what: What, timeout: Durati
             return Ok(code);
         }
         if Instant::now() + PERIOD > end {
-            report("the timeout has passed");
-            return Ok(ExitCode::from(3));
+            return Ok(reported.timed_out());
         }
         std::thread::sleep(PERIOD);
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use capstan_core::api::kind::KindInfo;
 use capstan_core::kcp::addons;
-use capstan_core::kcp::certificates::{FoundSecret, Generation, Purpose, SECRET_TYPE};
+use capstan_core::kcp::certificates::{FoundSecret, Purpose, SECRET_TYPE};
 use capstan_core::kcp::expiry;
 use capstan_core::kcp::propagation::metadata_patch;
 use capstan_core::kcp::state::MachineState;
@@ -19,10 +19,11 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::inspect::{Inspected, Wanted, inspect};
+use super::issue::Kubeconfig;
 use super::objects::{KeySecret, SECRETS, SecretSummary, WholeObject};
 use super::{Found, KubeadmControlPlanes, Port};
 use crate::runtime::{Cluster, StepError};
-use crate::workload::{self, Authority, AuthorityError, KeyPair};
+use crate::workload::KeyPair;
 
 /// For how long an inspection of the managed cluster is used again. Before a machine is created or
 /// deleted, the cluster is inspected again in any case.
@@ -65,7 +66,7 @@ impl<W: Port> KubeadmControlPlanes<W> {
         let mut known = self.known(&found.key);
         let infrastructure = read_machines(cluster, found, &mut known).await;
         let secrets = read_secrets(cluster, found, &mut known).await;
-        let issued = issue(cluster, found, &mut known).await;
+        let issued = self.issue(cluster, found, &mut known).await;
         let inspected = self.inspect(found, &mut known, cluster.instant(), AGE).await;
         let expiries = self.read_expiries(found, &mut known, cluster.instant()).await;
         let is_new = infrastructure || secrets || issued || inspected || expiries;
@@ -246,77 +247,65 @@ async fn read_secrets<C: Cluster>(cluster: &C, found: &Found, known: &mut Known)
     is_new
 }
 
-/// Issues what must be generated, and the kubeconfig.
-async fn issue<C: Cluster>(cluster: &C, found: &Found, known: &mut Known) -> bool {
-    let mut is_new = false;
-    if !found.may_write_secrets() {
-        return false;
-    }
-    for generation in &found.assessment.certificates.generate {
-        let is_stored = known.secrets.iter().any(|secret| secret.name == generation.secret);
-        if is_stored || known.issued.contains_key(&generation.secret) {
-            continue;
+impl<W: Port> KubeadmControlPlanes<W> {
+    /// Issues what must be generated, and the kubeconfig.
+    async fn issue<C: Cluster>(&self, cluster: &C, found: &Found, known: &mut Known) -> bool {
+        let mut is_new = false;
+        if !found.may_write_secrets() {
+            return false;
         }
-        let wanted = generation.clone();
-        let pair = tokio::task::spawn_blocking(move || generate(&wanted)).await;
-        match pair {
-            Ok(Ok(pair)) => {
-                let data = json!({"tls.crt": pair.public, "tls.key": pair.key});
-                let body = found.secret(&generation.secret, &data);
-                known.issued.insert(generation.secret.clone(), Arc::new(body));
-                is_new = true;
+        for generation in &found.assessment.certificates.generate {
+            let is_stored = known.secrets.iter().any(|secret| secret.name == generation.secret);
+            if is_stored || known.issued.contains_key(&generation.secret) {
+                continue;
             }
-            Ok(Err(error)) => tracing::error!(%error, secret = generation.secret, "a Secret cannot be issued"),
-            Err(error) => tracing::error!(%error, "issuing a Secret panicked"),
+            match self.managed.authority(generation).await {
+                Ok(pair) => {
+                    let data = json!({"tls.crt": pair.public, "tls.key": pair.key});
+                    let body = found.secret(&generation.secret, &data);
+                    known.issued.insert(generation.secret.clone(), Arc::new(body));
+                    is_new = true;
+                }
+                Err(error) => tracing::error!(error, secret = generation.secret, "a Secret cannot be issued"),
+            }
+        }
+        is_new | self.issue_kubeconfig(cluster, found, known).await
+    }
+
+    /// Issues a kubeconfig that is missing or expires soon.
+    async fn issue_kubeconfig<C: Cluster>(&self, cluster: &C, found: &Found, known: &mut Known) -> bool {
+        let state = &found.assessment.state;
+        let name = found.kubeconfig_secret();
+        let is_unlabelled = known.secrets.iter().any(|secret| secret.name == name);
+        let is_issued = is_unlabelled || known.issued.contains_key(&name);
+        let Some(server) = found.needs_kubeconfig().filter(|_| !is_issued) else {
+            return false;
+        };
+        let authority = Purpose::Cluster.secret(&state.cluster_name);
+        let secret = cluster.get::<KeySecret>(&SECRETS, state.namespace(), &authority).await;
+        let pair = secret.ok().flatten().and_then(|secret| secret.content.ok());
+        let Some(secret) = pair else { return false };
+        let wanted = Kubeconfig {
+            cluster: state.cluster_name.clone(),
+            server,
+            authority: KeyPair {
+                public: secret.certificate.clone(),
+                key: secret.key.clone(),
+            },
+            algorithm: found.algorithm(),
+        };
+        match self.managed.kubeconfig(wanted).await {
+            Ok(kubeconfig) => {
+                let body = found.secret(&name, &json!({"value": kubeconfig}));
+                known.issued.insert(name, Arc::new(body));
+                true
+            }
+            Err(error) => {
+                tracing::error!(error, secret = name, "the kubeconfig cannot be issued");
+                false
+            }
         }
     }
-    is_new | issue_kubeconfig(cluster, found, known).await
-}
-
-/// Issues a kubeconfig that is missing or expires soon.
-async fn issue_kubeconfig<C: Cluster>(cluster: &C, found: &Found, known: &mut Known) -> bool {
-    let state = &found.assessment.state;
-    let name = found.kubeconfig_secret();
-    let is_unlabelled = known.secrets.iter().any(|secret| secret.name == name);
-    let is_issued = is_unlabelled || known.issued.contains_key(&name);
-    let Some(server) = found.needs_kubeconfig().filter(|_| !is_issued) else {
-        return false;
-    };
-    let authority = Purpose::Cluster.secret(&state.cluster_name);
-    let secret = cluster.get::<KeySecret>(&SECRETS, state.namespace(), &authority).await;
-    let pair = secret.ok().flatten().and_then(|secret| secret.content.ok());
-    let Some(secret) = pair else { return false };
-    let pair = KeyPair {
-        public: secret.certificate.clone(),
-        key: secret.key.clone(),
-    };
-    let (cluster_name, algorithm) = (state.cluster_name.clone(), found.algorithm());
-    let issued = tokio::task::spawn_blocking(move || {
-        let algorithm = algorithm.parse()?;
-        workload::admin_kubeconfig(&cluster_name, &server, &pair, algorithm)
-    });
-    match issued.await {
-        Ok(Ok(kubeconfig)) => {
-            let body = found.secret(&name, &json!({"value": kubeconfig}));
-            known.issued.insert(name, Arc::new(body));
-            return true;
-        }
-        Ok(Err(error)) => tracing::error!(%error, secret = name, "the kubeconfig cannot be issued"),
-        Err(error) => tracing::error!(%error, "issuing the kubeconfig panicked"),
-    }
-    false
-}
-
-/// The names of the authorities are those of kubeadm.
-fn generate(wanted: &Generation) -> Result<KeyPair, AuthorityError> {
-    let algorithm = wanted.algorithm.parse()?;
-    let name = match wanted.purpose {
-        Purpose::Cluster => "kubernetes",
-        Purpose::Etcd => "etcd-ca",
-        Purpose::FrontProxy => "front-proxy-ca",
-        Purpose::ServiceAccount | Purpose::ApiServerEtcdClient => return workload::key_pair(algorithm),
-    };
-    Authority::issue(name, algorithm, wanted.days)
 }
 
 impl Found {

@@ -17,11 +17,11 @@ use crate::runtime::Watch;
 use crate::workload;
 
 /// Secrets.
-pub(super) static SECRETS: KindInfo = KindInfo::namespaced("", "v1", "Secret", "secrets");
+pub static SECRETS: KindInfo = KindInfo::namespaced("", "v1", "Secret", "secrets");
 
 /// A whole object, as JSON.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct WholeObject {
+pub struct WholeObject {
     pub(super) metadata: ObjectMeta,
     pub(super) value: Value,
 }
@@ -67,7 +67,7 @@ impl WholeObject {
 
 /// A Secret of a Cluster without its contents: they are dropped before it is kept.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub(super) struct SecretSummary {
+pub struct SecretSummary {
     pub(super) metadata: ObjectMeta,
     #[serde(default, rename = "type")]
     pub(super) type_: String,

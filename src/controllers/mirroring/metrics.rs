@@ -1,7 +1,7 @@
 //! What is counted of the mirrored Machines, MachineSets, and MachineHealthChecks, in OpenMetrics
 //! text. Labels come from a fixed set of states.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use capstan_core::authority::progress::State;
@@ -19,9 +19,15 @@ struct StateLabel {
     state: &'static str,
 }
 
-/// The states of Machines and MachineSets, by kind and name, with the time since when each has its
-/// state.
-type States = BTreeMap<(Kind, String), (State, Timestamp)>;
+/// What is known of all objects. The cost of a change of one object does not depend on their
+/// number.
+#[derive(Debug, Default)]
+struct Known {
+    /// The states of the objects, by kind and name, with the time since when each has its state.
+    states: BTreeMap<(Kind, String), (State, Timestamp)>,
+    /// The objects whose migration has not ended, the oldest request first.
+    waiting: BTreeSet<(Timestamp, Kind, String)>,
+}
 
 /// The metrics of the mirroring controllers. Clones count together.
 #[derive(Clone, Debug)]
@@ -33,7 +39,7 @@ pub struct MirroringMetrics {
     checks: Family<StateLabel, Gauge>,
     waiting_since: Gauge,
     other_controller: Gauge,
-    known: Arc<Mutex<States>>,
+    known: Arc<Mutex<Known>>,
 }
 
 impl MirroringMetrics {
@@ -49,6 +55,9 @@ impl MirroringMetrics {
             other_controller: Gauge::default(),
             known: Arc::default(),
         };
+        for family in [&metrics.machines, &metrics.sets, &metrics.checks] {
+            clear(family);
+        }
         registry.register(
             "capstan_mirrored_machines",
             "Machines of both APIs by state: synchronized, blocked, migrating, and others",
@@ -78,36 +87,39 @@ impl MirroringMetrics {
         metrics
     }
 
-    fn known(&self) -> MutexGuard<'_, States> {
+    fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state of a Machine or a MachineSet at a time.
+    /// The state of an object at a time.
     pub(super) fn object(&self, kind: Kind, name: &str, state: State, now: Timestamp) {
         let mut known = self.known();
         let key = (kind, name.to_owned());
-        let since = match known.get(&key) {
-            Some((before, since)) if before.is_migration() && state.is_migration() => *since,
+        let since = match known.states.get(&key) {
             Some((before, _)) if *before == state => return,
+            Some((before, since)) if before.is_migration() && state.is_migration() => *since,
             _ => now,
         };
-        known.insert(key, (state, since));
-        self.publish(&known);
+        let before = known.states.insert(key, (state, since));
+        self.moved(&mut known, kind, name, before, Some((state, since)));
     }
 
-    /// A Machine or a MachineSet does not exist any more.
+    /// An object does not exist any more.
     pub(super) fn gone(&self, kind: Kind, name: &str) {
         let mut known = self.known();
-        if known.remove(&(kind, name.to_owned())).is_some() {
-            self.publish(&known);
-        }
+        let before = known.states.remove(&(kind, name.to_owned()));
+        self.moved(&mut known, kind, name, before, None);
     }
 
     /// Forgets all objects of a kind: this process is not the leader.
     pub(super) fn forget(&self, kind: Kind) {
         let mut known = self.known();
-        known.retain(|(of, _), _| *of != kind);
-        self.publish(&known);
+        known.states.retain(|(of, _), _| *of != kind);
+        known.waiting.retain(|(_, of, _)| *of != kind);
+        if let Some(family) = self.family(kind) {
+            clear(family);
+        }
+        self.publish_oldest(&known);
         self.other_controller.set(0);
     }
 
@@ -117,24 +129,49 @@ impl MirroringMetrics {
         self.other_controller.set(value) != value
     }
 
-    fn publish(&self, known: &States) {
-        for (kind, family) in [
-            (Kind::Machine, &self.machines),
-            (Kind::MachineSet, &self.sets),
-            (Kind::MachineHealthCheck, &self.checks),
-        ] {
-            let mut counts = BTreeMap::from(State::ALL.map(|state| (state, 0_i64)));
-            for (_, (state, _)) in known.iter().filter(|((of, _), _)| *of == kind) {
-                *counts.entry(*state).or_default() += 1;
-            }
-            for (state, count) in counts {
-                let state = state.as_str();
-                family.get_or_create(&StateLabel { state }).set(count);
+    fn family(&self, kind: Kind) -> Option<&Family<StateLabel, Gauge>> {
+        match kind {
+            Kind::Machine => Some(&self.machines),
+            Kind::MachineSet => Some(&self.sets),
+            Kind::MachineHealthCheck => Some(&self.checks),
+            _ => None,
+        }
+    }
+
+    /// Counts an object that had one state and has another one.
+    fn moved(
+        &self,
+        known: &mut Known,
+        kind: Kind,
+        name: &str,
+        before: Option<(State, Timestamp)>,
+        after: Option<(State, Timestamp)>,
+    ) {
+        let of = |state: State| StateLabel { state: state.as_str() };
+        if let (Some(family), Some((state, since))) = (self.family(kind), before) {
+            family.get_or_create(&of(state)).dec();
+            known.waiting.remove(&(since, kind, name.to_owned()));
+        }
+        if let (Some(family), Some((state, since))) = (self.family(kind), after) {
+            family.get_or_create(&of(state)).inc();
+            if state.is_migration() {
+                known.waiting.insert((since, kind, name.to_owned()));
             }
         }
-        let waiting = known.values().filter(|(state, _)| state.is_migration());
-        let oldest = waiting.map(|(_, since)| since.as_second()).min();
+        self.publish_oldest(known);
+    }
+
+    fn publish_oldest(&self, known: &Known) {
+        let oldest = known.waiting.first().map(|(since, _, _)| since.as_second());
         self.waiting_since.set(oldest.unwrap_or(0));
+    }
+}
+
+/// Sets the number of objects in each state to zero.
+fn clear(family: &Family<StateLabel, Gauge>) {
+    for state in State::ALL {
+        let state = state.as_str();
+        family.get_or_create(&StateLabel { state }).set(0);
     }
 }
 
@@ -160,6 +197,15 @@ mod tests {
         assert_eq!(metrics.waiting_since.get(), 0);
         let state = StateLabel { state: "synchronized" };
         assert_eq!(metrics.machines.get_or_create(&state).get(), 1);
+        metrics.object(Kind::Machine, "b", State::Migrating, at(13));
+        metrics.forget(Kind::Machine);
+        assert_eq!(
+            (
+                metrics.waiting_since.get(),
+                metrics.machines.get_or_create(&state).get()
+            ),
+            (0, 0)
+        );
         assert!(metrics.other_controller(true));
         assert!(!metrics.other_controller(true));
     }

@@ -129,9 +129,20 @@ impl Nodes {
 
     /// The number of voting members.
     pub(super) async fn voters(&self) -> Result<usize> {
+        Ok(self.roles().await?.0)
+    }
+
+    /// The number of members that do not vote yet.
+    pub(super) async fn learners(&self) -> Result<usize> {
+        Ok(self.roles().await?.1)
+    }
+
+    /// The numbers of voters and of learners, once all members have started.
+    async fn roles(&self) -> Result<(usize, usize)> {
         let members = self.members().await?;
         anyhow::ensure!(members.iter().all(|member| !member.name.is_empty()), "{members:?}");
-        Ok(members.iter().filter(|member| !member.is_learner).count())
+        let learners = members.iter().filter(|member| member.is_learner).count();
+        Ok((members.len() - learners, learners))
     }
 
     /// Kills a member with SIGKILL. It starts again a moment later.

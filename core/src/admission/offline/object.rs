@@ -9,11 +9,20 @@ pub(super) fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// An object after decoding: a field of metadata that is null is absent, and there is always
-/// metadata.
+/// The fields of metadata that map texts to texts.
+const MAPS: [&str; 2] = ["labels", "annotations"];
+
+/// An object after decoding: a field of metadata that is null is absent, a label or an annotation
+/// that is null is the empty text, and there is always metadata.
 pub(super) fn decoded(object: &Value) -> Cow<'_, Value> {
+    let has_null = |map: &str, fields: &Map<String, Value>| {
+        let texts = fields.get(map).and_then(Value::as_object);
+        texts.is_some_and(|texts| texts.values().any(Value::is_null))
+    };
     let has_nulls = match object.get("metadata") {
-        Some(Value::Object(fields)) => fields.values().any(Value::is_null),
+        Some(Value::Object(fields)) => {
+            fields.values().any(Value::is_null) || MAPS.iter().any(|map| has_null(map, fields))
+        }
         metadata => metadata.is_none_or(Value::is_null),
     };
     if !has_nulls {
@@ -23,7 +32,19 @@ pub(super) fn decoded(object: &Value) -> Cow<'_, Value> {
     if let Value::Object(fields) = &mut object {
         let metadata = fields.entry("metadata").or_insert(Value::Null);
         match metadata {
-            Value::Object(fields) => fields.retain(|_, value| !value.is_null()),
+            Value::Object(fields) => {
+                fields.retain(|_, value| !value.is_null());
+                for map in MAPS {
+                    let texts = fields.get_mut(map).and_then(Value::as_object_mut);
+                    for text in texts
+                        .into_iter()
+                        .flat_map(Map::values_mut)
+                        .filter(|text| text.is_null())
+                    {
+                        *text = Value::String(String::new());
+                    }
+                }
+            }
             other => *other = Value::Object(Map::new()),
         }
     }

@@ -6,7 +6,7 @@ use json_patch::Patch;
 use serde_json::Value;
 
 use super::object::{text, with_status_of, without_status};
-use super::{Check, Checked};
+use super::{Check, Checked, metadata};
 use crate::admission::gate::{Outcome, Phase};
 use crate::admission::gates;
 use crate::admission::judge::Admission;
@@ -146,6 +146,7 @@ impl Steps<'_> {
         let mut found = Findings::of(mutated.verdict);
         found.add_violations(schema.validate(&object, old.as_ref()));
         found.violations.extend(invalid_name(self.name));
+        found.violations.extend(metadata::violations(&object));
         if found.violations.is_empty() {
             let stored = self.with_status(&object, before);
             found.add(self.judge(Phase::Validate, Some(&stored), stored_old.as_ref()).verdict);

@@ -110,7 +110,12 @@ fn machine_outlook(context: &Context<'_>, old: &PairMember, counterpart: &PairMe
         PairAuthority::Known(Authority::Stable(api)) if api != here => counterpart,
         _ => old,
     };
-    let outcome = match (here, decisive.owner(), authoritative) {
+    let in_machine_api = match here {
+        Api::MachineApi => old,
+        Api::ClusterApi => counterpart,
+    };
+    let owner = PairMember::deciding_owner(Some(decisive), Some(in_machine_api));
+    let outcome = match (here, owner, authoritative) {
         (_, Some(_), _) => format!("its instance is deleted, and so is {other}"),
         (Api::MachineApi, None, true) => format!("its instance is deleted; {other} stays without an instance"),
         (Api::MachineApi, None, false) => {

@@ -42,6 +42,27 @@ fn the_deletion_of_an_owned_machine_deletes_both_and_the_instance() {
     }
 }
 
+/// A ControlPlaneMachineSet deletes Machines of the Machine API, and creates others in their place.
+/// If the instance of a deleted one stayed, the control plane would grow.
+#[test]
+fn m1_the_deletion_of_a_machine_of_a_control_plane_machine_set_deletes_both_and_the_instance() {
+    let owner = json!({"apiVersion": "machine.openshift.io/v1", "kind": "ControlPlaneMachineSet",
+        "metadata": {"name": "cluster", "uid": "control-plane-machine-set"}});
+    for authority in [Api::MachineApi, Api::ClusterApi] {
+        for deleted in [Part::MachineApi, Part::ClusterApi] {
+            let mut world = pair(authority, false);
+            let owned = machine(None, Some(&owner));
+            world.change(Part::MachineApi, |machine| {
+                machine["metadata"]["ownerReferences"] = owned["metadata"]["ownerReferences"].clone();
+            });
+            world.delete(deleted);
+            world.settle();
+            assert_eq!(world.existing(), [], "{authority:?} {deleted:?} {:#?}", world.log);
+            assert_eq!((world.instance.as_deref(), world.created), (None, 1));
+        }
+    }
+}
+
 #[test]
 fn a_machine_without_an_owner_that_is_deleted_in_the_machine_api_stays_in_cluster_api() {
     // The instance belongs to the authoritative Machine.
@@ -78,6 +99,52 @@ fn a_machine_without_an_owner_that_is_deleted_in_the_machine_api_stays_in_cluste
         world.settle();
         assert_eq!(world.existing(), []);
     }
+}
+
+/// Otherwise the sync controller could meet the mirror without its Machine, and would make the
+/// Machine, and its instance, again.
+#[test]
+fn m4_a_machine_of_a_set_of_cluster_api_is_held_before_its_mirror_exists() {
+    let mut world = pair(Api::ClusterApi, true);
+    // Only the objects of Cluster API exist, and the sync controller has not seen them.
+    world.objects[0] = None;
+    for part in [Part::ClusterApi, Part::Infrastructure] {
+        world.change(part, |object| {
+            let finalizers = object["metadata"]["finalizers"].as_array_mut().unwrap();
+            finalizers.retain(|name| name != "sync.machine.openshift.io/finalizer");
+            object["metadata"]["annotations"] = json!({});
+        });
+    }
+    let decision = world.decide();
+    let Decision::Write(write) = &decision else {
+        panic!("{decision:?}");
+    };
+    assert_eq!(write.part, Part::ClusterApi, "{write:?}");
+    let patch = match &write.verb {
+        crate::authority::pair::Verb::Patch(patch) => patch.pointer("/metadata/finalizers").cloned(),
+        _ => None,
+    };
+    let added = patch.and_then(|list| list.as_array()?.last().cloned());
+    assert_eq!(added, Some(json!("sync.machine.openshift.io/finalizer")));
+}
+
+#[test]
+fn m3_an_authoritative_machine_is_not_left_paused_when_its_mirror_is_deleted() {
+    let mut world = World::default();
+    world.create(Part::MachineApi, machine(Some(Api::ClusterApi), None));
+    // The first copy is made, and no controller has acted on it.
+    while world.get(Part::Infrastructure).is_none() {
+        let Decision::Write(write) = world.decide() else {
+            panic!("{:#?}", world.log);
+        };
+        assert!(world.write(&write), "{write:?}");
+    }
+    assert!(world.object(Part::ClusterApi).unwrap().member.is_paused());
+    world.delete(Part::MachineApi);
+    world.settle();
+    assert_eq!(world.existing(), [Part::ClusterApi, Part::Infrastructure]);
+    assert!(!world.object(Part::ClusterApi).unwrap().member.is_paused());
+    assert_eq!((world.instance.is_some(), world.created), (true, 1));
 }
 
 #[test]

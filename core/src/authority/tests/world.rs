@@ -458,7 +458,7 @@ impl World {
             .flatten()
             .map(|object| object["metadata"]["uid"].clone())
             .collect();
-        uids.push(json!("cluster"));
+        uids.extend([json!("cluster"), json!("control-plane-machine-set")]);
         for part in PARTS {
             let Some(object) = self.get(part) else { continue };
             let owners = object["metadata"]["ownerReferences"]

@@ -8,6 +8,7 @@ mod health_check;
 mod members;
 mod properties;
 mod protections;
+mod spread;
 
 use std::sync::Arc;
 
@@ -83,7 +84,9 @@ impl World {
         }
         let mut text = format!("{healthy} of {all} members are available");
         text.push_str(&", a has not started".repeat(count(Member::Unstarted)));
-        text.push_str(&", b is unhealthy".repeat(count(Member::Unhealthy)));
+        for one in self.hosts.iter().filter(|one| one.member == Member::Unhealthy) {
+            text.push_str(&format!(", {} is unhealthy", one.name()));
+        }
         text
     }
 
@@ -147,7 +150,11 @@ impl World {
                     patch["metadata"].as_object_mut().unwrap().remove("resourceVersion");
                     json_patch::merge(&mut self.named(&name).machine, &patch);
                 }
-                other => panic!("{other:?}"),
+                Action::PatchSet(patch) | Action::Records(patch) => {
+                    let mut patch = patch.clone();
+                    patch["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+                    json_patch::merge(&mut self.object, &patch);
+                }
             }
             done.push(format!("{} {}", step.verb(), name.rsplit('-').next().unwrap()));
         }
@@ -385,6 +392,22 @@ fn one_failed_machine_is_repaired_and_two_wait_for_a_user() {
     let next = world.plan();
     assert!(next.steps.is_empty());
     assert_eq!(next.waits[0].reason, WaitReason::EtcdQuorum);
+}
+
+/// The healthy member of a machine that is not known must not be counted as that of a machine whose
+/// member is not healthy.
+#[test]
+fn the_unhealthy_member_of_a_standing_machine_is_no_lost_member() {
+    let mut world = World::settled(3);
+    let metadata = world.hosts[1].machine["metadata"].as_object_mut().unwrap();
+    for field in ["labels", "ownerReferences", "annotations"] {
+        metadata.remove(field);
+    }
+    world.hosts[2].member = Member::Unhealthy;
+    let next = world.plan();
+    assert!(next.disruptive().is_none(), "{next:?}");
+    assert_eq!(next.waits[0].reason, WaitReason::EtcdHealthy, "{next:?}");
+    assert!(next.waits[0].message.contains(world.hosts[2].name()));
 }
 
 /// The member of a machine that is being deleted must not be counted as that of a new machine.

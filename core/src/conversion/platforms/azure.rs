@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::Platform;
 use super::aws::{SHORT, short};
+use super::azure_diagnostics::{BOOT_DIAGNOSTICS, DIAGNOSTICS};
 use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::metadata::{INSTANCE_TYPE, REGION, ZONE};
 use crate::conversion::pass::rule::{
@@ -118,6 +119,7 @@ const RULES: &[Rule] = &[
             about: "`Enabled` is true, and `Disabled` is false",
         },
     ),
+    Rule::Hand(&BOOT_DIAGNOSTICS),
     moved(
         "diagnostics.boot.storageAccountType",
         "diagnostics.boot.storageAccountType",
@@ -750,6 +752,7 @@ fn normal(side: Api, spec: &mut Map<String, Value>) {
     }
     if side == ClusterApi {
         default(spec, "identity", "None");
+        default(spec, DIAGNOSTICS, "Managed");
         let id = |spec: &Map<String, Value>| tree::text(&Value::Object(spec.clone()), "image.id").map(str::to_owned);
         if let Some(id) = id(spec).and_then(|id| relative(&id)) {
             tree::put(spec, "image.id", id.into());

@@ -35,6 +35,37 @@ pub(super) const PLATFORM: Platform = Platform {
     normal,
 };
 
+const ZONE_IN_REGION: Hand = Hand {
+    machine_api: &[],
+    cluster_api: &[],
+    about: "the name of a zone starts with the name of its region",
+    to: |pass| {
+        let source = &pass.source.value;
+        let (zone, region) = (tree::text(source, "zone"), tree::text(source, "region"));
+        if !is_in_region(zone, region) {
+            pass.block("zone", OUTSIDE, USE_A_ZONE_OF_THE_REGION);
+        }
+    },
+    back: |pass| {
+        let cluster = pass.cluster().found();
+        let region = cluster.and_then(|cluster| tree::text(cluster, "region"));
+        if !is_in_region(tree::text(&pass.machine.value, "failureDomain"), region) {
+            pass.block("Machine.failureDomain", OUTSIDE, USE_A_ZONE_OF_THE_REGION);
+        }
+    },
+};
+
+const OUTSIDE: &str = "the zone is outside of the region of the cluster";
+const USE_A_ZONE_OF_THE_REGION: &str = "use a zone of the region, for example us-east1-b of us-east1";
+
+/// True if one of the two is not known.
+fn is_in_region(zone: Option<&str>, region: Option<&str>) -> bool {
+    let (Some(zone), Some(region)) = (zone, region) else {
+        return true;
+    };
+    zone.strip_prefix(region).is_some_and(|rest| rest.starts_with('-'))
+}
+
 const SWITCH: Shape = Shape::Words(&[("Enabled", "Enabled"), ("Disabled", "Disabled")]);
 
 const RULES: &[Rule] = &[
@@ -45,6 +76,8 @@ const RULES: &[Rule] = &[
         "set it",
     ),
     moved("machineType", "instanceType", Shape::Text),
+    // Before the zone and the region are taken.
+    Rule::Hand(&ZONE_IN_REGION),
     moved("zone", "Machine.failureDomain", Shape::TextThat(short, SHORT)),
     Rule::Hand(&DISKS),
     inner("disks[]", "", DISK),
@@ -323,9 +356,10 @@ fn network_to_machine_api(pass: &mut Pass<'_>) {
 const SERVICE_ACCOUNT: Hand = Hand {
     machine_api: &["serviceAccounts"],
     cluster_api: &["serviceAccounts"],
-    about: "a list with one service account is an object in Cluster API",
+    about: "a list with one service account is an object in Cluster API; absent in Cluster API is the default account \
+            with access to all services",
     to: |pass| {
-        let mut accounts = pass.take_list("serviceAccounts");
+        let accounts = pass.take_list("serviceAccounts");
         if accounts.len() > 1 {
             pass.block(
                 "serviceAccounts",
@@ -333,19 +367,36 @@ const SERVICE_ACCOUNT: Hand = Hand {
                 "keep one",
             );
         }
-        if !accounts.is_empty() {
-            let converted = pass.item(ACCOUNT, accounts.swap_remove(0));
+        let account = accounts.into_iter().next();
+        let converted = account.map_or_else(Map::new, |account| pass.item(ACCOUNT, account));
+        if converted.is_empty() {
+            pass.block(
+                "serviceAccounts",
+                "Cluster API gives a machine without a service account the default one, with access to all services",
+                "set the service account that the machine needs",
+            );
+        } else {
             pass.put("serviceAccounts", converted.into());
         }
     },
     back: |pass| {
         let account = pass.source.branch("serviceAccounts");
-        if !account.value.is_null() {
-            let converted = pass.item(ACCOUNT, account);
-            pass.put("serviceAccounts", json!([converted]));
-        }
+        let converted = match account.value {
+            Value::Null => Map::new(),
+            _ => pass.item(ACCOUNT, account),
+        };
+        let converted = match converted.is_empty() {
+            true => default_account(),
+            false => converted.into(),
+        };
+        pass.put("serviceAccounts", json!([converted]));
     },
 };
+
+/// The service account of a machine of Cluster API that does not name one.
+fn default_account() -> Value {
+    json!({"email": "default", "scopes": ["https://www.googleapis.com/auth/cloud-platform"]})
+}
 
 const ACCOUNT: &[Rule] = &[same("email", Shape::Text), same("scopes", Shape::Texts)];
 
@@ -425,9 +476,7 @@ fn normal(side: Api, spec: &mut Map<String, Value>) {
     }
     if side == ClusterApi {
         spec.entry("ipForwarding").or_insert_with(|| "Enabled".into());
-        if spec.get("rootDeviceSize").and_then(Value::as_i64) == Some(0) {
-            spec.remove("rootDeviceSize");
-        }
+        spec.entry("serviceAccounts").or_insert_with(default_account);
         if spec.get("publicIP") == Some(&Value::Bool(false)) {
             spec.remove("publicIP");
         }

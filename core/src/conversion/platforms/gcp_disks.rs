@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 
 use crate::conversion::Api::MachineApi;
 use crate::conversion::Severity;
-use crate::conversion::pass::Pass;
 use crate::conversion::pass::rule::{
     Hand, Literal, Rule, cluster_api_only, constant, machine_api_only, moved, required, same,
 };
+use crate::conversion::pass::{Pass, is_empty};
 use crate::conversion::shape::Shape;
 use crate::conversion::tree::{self, Tree};
 
@@ -30,6 +30,9 @@ pub(super) const DISKS: Hand = Hand {
     back: to_machine_api,
 };
 
+/// In GB.
+const DEFAULT_SIZE: i64 = 30;
+const DEFAULT_TYPE: &str = "pd-standard";
 const MANY: i64 = i64::MAX;
 
 /// What every disk of the Machine API has.
@@ -50,6 +53,22 @@ pub(super) const DISK: &[Rule] = &[
     machine_api_only("labels", "Cluster API does not label disks", "remove them"),
 ];
 
+const SIZE: &str = "Cluster API makes a disk without a size as large as 30 GB";
+const TYPE: &str = "Cluster API gives a disk without a type the type pd-standard";
+
+/// Completes a disk of Cluster API with the size and the type that its provider chooses.
+fn complete(disk: &mut Map<String, Value>, size: &str, kind: &str) {
+    if disk
+        .get(size)
+        .is_none_or(|value| value.is_null() || value.as_i64() == Some(0))
+    {
+        disk.insert(size.to_owned(), DEFAULT_SIZE.into());
+    }
+    if disk.get(kind).is_none_or(is_empty) {
+        disk.insert(kind.to_owned(), DEFAULT_TYPE.into());
+    }
+}
+
 /// The rules of the boot disk.
 pub(super) const BOOT: &[Rule] = &[
     required(
@@ -59,6 +78,8 @@ pub(super) const BOOT: &[Rule] = &[
         "set the image of the boot disk",
     ),
     moved("image", "image", Shape::Text),
+    required(MachineApi, "sizeGb", SIZE, "set sizeGb"),
+    required(MachineApi, "type", TYPE, "set the type of the disk"),
     moved("sizeGb", "rootDeviceSize", Shape::Count(0, MANY)),
     moved("type", "rootDeviceType", Shape::Text),
     Rule::Hand(&BOOT_KEY),
@@ -66,6 +87,8 @@ pub(super) const BOOT: &[Rule] = &[
 
 /// The rules of an additional disk.
 pub(super) const ADDITIONAL: &[Rule] = &[
+    required(MachineApi, "sizeGb", SIZE, "set sizeGb"),
+    required(MachineApi, "type", TYPE, "set the type of the disk"),
     moved("sizeGb", "size", Shape::Count(0, MANY)),
     moved("type", "deviceType", Shape::Text),
     machine_api_only(
@@ -280,6 +303,10 @@ fn common(pass: &mut Pass<'_>, disk: Tree) -> Tree {
     let mut nested = pass.nested(disk);
     nested.apply(DISK);
     pass.issues.append(&mut nested.issues);
+    if nested.source.get("sizeGb").and_then(Value::as_i64) == Some(0) {
+        // It means the same as an absent size, which is an issue.
+        nested.source.take("sizeGb");
+    }
     nested.source
 }
 
@@ -290,9 +317,13 @@ fn to_machine_api(pass: &mut Pass<'_>) {
             fields.insert(field.to_owned(), value);
         }
     }
+    complete(&mut fields, "rootDeviceSize", "rootDeviceType");
     let root = pass.source.path("");
     let mut disks = vec![pass.item(BOOT, Tree::new(root, fields.into()))];
-    for disk in pass.take_list("additionalDisks") {
+    for mut disk in pass.take_list("additionalDisks") {
+        if let Some(fields) = disk.value.as_object_mut() {
+            complete(fields, "size", "deviceType");
+        }
         disks.push(pass.item(ADDITIONAL, disk));
     }
     let disks = disks.into_iter().enumerate().map(|(index, mut disk)| {
@@ -306,19 +337,23 @@ fn to_machine_api(pass: &mut Pass<'_>) {
 
 /// Completes the type of a key, which is `Managed` for every key that can be converted.
 pub(super) fn normal_machine(spec: &mut Map<String, Value>) {
-    let complete = |key: Option<&mut Value>| {
+    complete(spec, "rootDeviceSize", "rootDeviceType");
+    let complete_key = |key: Option<&mut Value>| {
         if let Some(Value::Object(key)) = key {
             key.entry("keyType").or_insert_with(|| "Managed".into());
         }
     };
-    complete(spec.get_mut("rootDiskEncryptionKey"));
+    complete_key(spec.get_mut("rootDiskEncryptionKey"));
     for disk in spec
         .get_mut("additionalDisks")
         .and_then(Value::as_array_mut)
         .into_iter()
         .flatten()
     {
-        complete(disk.get_mut("encryptionKey"));
+        complete_key(disk.get_mut("encryptionKey"));
+        if let Some(fields) = disk.as_object_mut() {
+            complete(fields, "size", "deviceType");
+        }
     }
 }
 

@@ -43,6 +43,8 @@ const RULES: &[Rule] = &[
     required(ClusterApi, "sshKey", "the Machine API requires a key pair", "set it"),
     moved("keyPairName", "sshKey", Shape::Text),
     Rule::Hand(&SYSTEM_TYPE),
+    // Before the type of the processors is taken.
+    Rule::Hand(&SIZE),
     same(
         "processorType",
         Shape::Words(&[("Dedicated", "Dedicated"), ("Shared", "Shared"), ("Capped", "Capped")]),
@@ -66,6 +68,41 @@ const RULES: &[Rule] = &[
 const SYSTEM_TYPES: [&str; 4] = ["e980", "s1022", "e1050", "e1080"];
 /// The types that the CRD of v0.13.1 accepts and that of August 2026 refuses.
 const FORMER_SYSTEM_TYPES: [&str; 2] = ["s922", "s1122"];
+
+const SIZE: Hand = Hand {
+    machine_api: &[],
+    cluster_api: &[],
+    about: "absent memoryGiB is 32 in the Machine API, and 2 in Cluster API; absent processors are 1 for `Dedicated`, \
+            and else 0.5 in the Machine API, and 0.25 in Cluster API",
+    to: put_size,
+    back: put_size,
+};
+
+fn put_size(pass: &mut Pass<'_>) {
+    let from = pass.env.from();
+    let is_dedicated = tree::text(&pass.source.value, "processorType") == Some("Dedicated");
+    pass.put_default("memoryGiB", "memoryGiB", memory(from).into());
+    if pass.source.get("processors").is_none_or(is_empty) {
+        pass.put("processors", processors(from, is_dedicated));
+    }
+}
+
+/// The memory of a machine that does not set it, in GiB.
+fn memory(api: Api) -> i64 {
+    match api {
+        MachineApi => 32,
+        ClusterApi => 2,
+    }
+}
+
+/// The processors of a machine that does not set them.
+fn processors(api: Api, is_dedicated: bool) -> Value {
+    match (api, is_dedicated) {
+        (_, true) => json!(1),
+        (MachineApi, false) => json!("0.5"),
+        (ClusterApi, false) => json!("0.25"),
+    }
+}
 
 /// The API server of the cluster decides about a former type, so it is written and reported.
 const SYSTEM_TYPE: Hand = Hand {
@@ -225,6 +262,10 @@ fn to_machine_api(pass: &mut Pass<'_>, at: &'static str) {
 
 fn normal(side: Api, spec: &mut Map<String, Value>) {
     normal_balancers(spec);
+    let is_dedicated = spec.get("processorType").and_then(Value::as_str) == Some("Dedicated");
+    spec.entry("memoryGiB").or_insert_with(|| memory(side).into());
+    spec.entry("processors")
+        .or_insert_with(|| processors(side, is_dedicated));
     if side == ClusterApi {
         if let Some(id) = spec.remove("serviceInstanceID").filter(|id| !is_empty(id)) {
             spec.insert(String::from("serviceInstance"), json!({"id": id}));

@@ -2,15 +2,15 @@
 
 use core::net::IpAddr;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{Platform, unchanged};
-use crate::conversion::Api::{ClusterApi, MachineApi};
+use super::Platform;
+use crate::conversion::Api::{self, ClusterApi, MachineApi};
 use crate::conversion::pass::Pass;
 use crate::conversion::pass::rule::{
     Hand, Literal, Rule, cluster_api_only, constant, list, machine_api_only, moved, only, required, same, shared,
 };
-use crate::conversion::shape::Shape;
+use crate::conversion::shape::{Converted, Fault, Shape, fault};
 use crate::conversion::{Lookup, Severity, tree};
 
 /// vSphere.
@@ -29,7 +29,7 @@ pub(super) const PLATFORM: Platform = Platform {
     has_instance_state: false,
     has_provider_id: true,
     hand_over: None,
-    normal: unchanged,
+    normal,
 };
 
 const NUMBER: Shape = Shape::Count(0, i32::MAX as i64);
@@ -49,10 +49,8 @@ const RULES: &[Rule] = &[
     ),
     same("template", Shape::Text),
     same("snapshot", Shape::Text),
-    same(
-        "cloneMode",
-        Shape::Words(&[("fullClone", "fullClone"), ("linkedClone", "linkedClone")]),
-    ),
+    Rule::Hand(&CLONE_MODE),
+    same("cloneMode", Shape::Words(&[(FULL, FULL), (LINKED, LINKED)])),
     same("numCPUs", NUMBER),
     same("numCoresPerSocket", NUMBER),
     same("memoryMiB", Shape::Count(0, i64::MAX)),
@@ -181,6 +179,40 @@ const DATA_DISK: &[Rule] = &[
     ),
 ];
 
+const ADDRESSES: Shape = Shape::Codec {
+    to: addresses,
+    back: addresses,
+    about: "list of addresses with the length of their prefix",
+};
+
+fn addresses(value: &Value) -> Converted {
+    let list = Shape::Texts.convert(MachineApi, value)?;
+    let texts = list.as_ref().and_then(Value::as_array).into_iter().flatten();
+    let mut texts = texts.filter_map(Value::as_str).enumerate();
+    match texts.find(|(_, text)| !is_address_with_prefix(text)) {
+        None => Ok(list),
+        Some((index, _)) => Err(Fault {
+            within: format!("[{index}]"),
+            ..fault(
+                "must be an IP address with the length of its prefix",
+                "write it like 192.0.2.10/24",
+            )
+        }),
+    }
+}
+
+fn is_address_with_prefix(text: &str) -> bool {
+    text.split_once('/').is_some_and(|(address, prefix)| {
+        let longest = match address.parse() {
+            Ok(IpAddr::V4(_)) => 32,
+            Ok(IpAddr::V6(_)) => 128,
+            Err(_) => return false,
+        };
+        let digits = prefix.bytes().all(|byte| byte.is_ascii_digit());
+        digits && prefix.parse::<u8>().is_ok_and(|length| length <= longest)
+    })
+}
+
 const DEVICE: &[Rule] = &[
     required(
         MachineApi,
@@ -190,7 +222,7 @@ const DEVICE: &[Rule] = &[
     ),
     same("networkName", Shape::Text),
     Rule::Hand(&ADDRESSING),
-    same("ipAddrs", Shape::Texts),
+    same("ipAddrs", ADDRESSES),
     same("nameservers", Shape::Texts),
     Rule::Hand(&GATEWAY),
     list("addressesFromPools", "addressesFromPools", POOL),
@@ -235,6 +267,25 @@ const POOL: &[Rule] = &[
     ),
     same("name", Shape::Text),
 ];
+
+const FULL: &str = "fullClone";
+const LINKED: &str = "linkedClone";
+
+const CLONE_MODE: Hand = Hand {
+    machine_api: &[],
+    cluster_api: &[],
+    about: "absent cloneMode is `fullClone` in the Machine API, and `linkedClone`, which ignores diskGiB, in Cluster API",
+    to: |pass| pass.put_default("cloneMode", "cloneMode", FULL.into()),
+    back: |pass| pass.put_default("cloneMode", "cloneMode", LINKED.into()),
+};
+
+fn normal(side: Api, spec: &mut Map<String, Value>) {
+    let default = match side {
+        MachineApi => FULL,
+        ClusterApi => LINKED,
+    };
+    spec.entry("cloneMode").or_insert_with(|| default.into());
+}
 
 const DISK_NAMES: Hand = Hand {
     machine_api: &[],

@@ -219,14 +219,14 @@ fn gcp() -> Value {
     };
     let switch = or(json!(["", "Enabled", "Disabled"]));
     json!({
-        "machineType": "n1-standard-1", "zone": or(json!(["", "us-central1-b"])),
+        "machineType": "n1-standard-1", "zone": bad(or(json!(["", "us-central1-b"])), json!("us-east1-b")),
         "region": bad(json!("us-central1"), json!("us-east1")), "projectID": bad(json!("my-project"), json!("other")),
         "disks": or(json!([[disk(true, "i")], [disk(false, ""), disk(true, "i")], [disk(true, "i"), disk(false, "")]])),
         "networkInterfaces": or(json!([[{"network": "prod-x7k2p-network", "subnetwork": "s", "publicIP": true}],
             [{"network": "prod-x7k2p-network", "projectID": "my-project", "subnetwork": "s", "publicIP": false}]])),
         "labels": or(json!([{}, {"a": "", "b": "c"}])), "tags": or(json!([[], ["a", "b"]])),
         "gcpMetadata": or(json!([[], [{"key": "a", "value": null}, {"key": "b", "value": "x"}], [{"key": "a", "value": ""}]])),
-        "serviceAccounts": or(json!([null, [], [{"email": "a@b", "scopes": ["x"]}]])),
+        "serviceAccounts!": bad(json!([{"email": "a@b", "scopes": ["x"]}]), or(json!([null, []]))),
         "canIPForward": or(json!([true, false])), "gpus": list(json!({"count!": or(json!([0, 1])), "type!": "nvidia"})),
         "preemptible": or(json!([true, false])), "provisioningModel": or(json!(["Spot", ""])),
         "onHostMaintenance": or(json!(["", "Migrate", "Terminate"])),

@@ -39,7 +39,7 @@ pub fn judge_template(
     let old = old.and_then(|old| Judged::read_old(old, &new, lookup));
     let has_new_violations = judge_parse(old.as_ref(), &new, false, &mut verdict);
     if let Some(old) = &old {
-        judge_platform(old, &new, &mut verdict);
+        judge_platform(old, &new, lookup, &mut verdict);
     }
     provider_spec::judge(old.as_ref(), &new, false, lookup, &mut verdict);
     judge_unknown(old.as_ref(), &new, lookup, &mut verdict);

@@ -7,7 +7,7 @@ use json_patch::Patch;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::limits_violation;
+use super::{is_semantic, limits_violation};
 use crate::api::cluster_x_k8s_io::annotation::{AUTOSCALER_MAX_SIZE, AUTOSCALER_MIN_SIZE};
 use crate::api::cluster_x_k8s_io::label;
 use crate::api::cluster_x_k8s_io::machine_pool::MachinePool;
@@ -44,7 +44,8 @@ fn set(object: &mut Value, pool: &MachinePool, replicas: Option<i32>) -> Option<
     }
     let template = child(child(spec, "template")?, "spec")?;
     let version = pool.spec.template.spec.version.as_str();
-    if !version.is_empty() && !version.starts_with('v') {
+    // Another text is refused as it was written.
+    if is_semantic(version) {
         template.insert(String::from("version"), Value::from(format!("v{version}")));
     }
     let deletion = child(template, "deletion")?;
@@ -66,11 +67,20 @@ fn child<'v>(fields: &'v mut Map<String, Value>, name: &str) -> Option<&'v mut M
 
 /// The default of the replicas: within the limits of the cluster autoscaler, or 1.
 fn replicas(pool: &MachinePool, old: Option<&MachinePool>) -> Result<i32, Box<Violation>> {
-    let Some((least, most)) = limits(&pool.metadata.annotations)? else {
+    let before = old.and_then(|old| old.spec.replicas);
+    let limits = match limits(&pool.metadata.annotations) {
+        // What was stored may stay.
+        Err(violation) if old.is_some_and(|old| is_stored(old, &violation)) => return Ok(before.unwrap_or(1)),
+        limits => limits?,
+    };
+    let Some((least, most)) = limits else {
         return Ok(1);
     };
-    let before = old.and_then(|old| old.spec.replicas);
     Ok(before.map_or(least, |before| before.max(least).min(most)))
+}
+
+fn is_stored(old: &MachinePool, violation: &Violation) -> bool {
+    limits(&old.metadata.annotations).is_err_and(|stored| *stored == *violation)
 }
 
 /// The least and the greatest number of replicas that the cluster autoscaler sets; `None` without

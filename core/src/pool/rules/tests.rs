@@ -155,6 +155,47 @@ fn a_pool_stays_in_its_cluster_and_one_that_is_being_deleted_can_lose_its_finali
 }
 
 #[test]
+fn v102_a_pool_that_was_stored_invalid_can_be_labelled_and_lose_its_finalizers() {
+    let mut old = pool();
+    old["spec"]["template"]["spec"]["bootstrap"] = json!({});
+    old["spec"]["template"]["spec"]["clusterName"] = json!("d");
+    old["spec"]["template"]["spec"]["version"] = json!("notsemver");
+    old["spec"]["template"]["metadata"] = json!({"labels": {"a b": "c"}});
+    old["metadata"]["annotations"] =
+        json!({ROLLOUT: "RollingUpdate", AUTOSCALER_MIN_SIZE: "x", AUTOSCALER_MAX_SIZE: "5"});
+    old["metadata"]["finalizers"] = json!(["theirs"]);
+    let changes: [fn(&mut Value); 3] = [
+        |pool| pool["metadata"]["labels"] = json!({"team": "blue"}),
+        |pool| pool["metadata"]["annotations"]["note"] = json!("x"),
+        |pool| pool["metadata"]["finalizers"] = json!([]),
+    ];
+    for change in changes {
+        let mut object = old.clone();
+        change(&mut object);
+        let complete = defaulted(&object, Some(&old));
+        // A version that cannot be read stays as it was written.
+        assert_eq!(complete["spec"]["template"]["spec"]["version"], "notsemver");
+        assert_eq!(rules(&complete, Some(&old)), [""; 0]);
+    }
+    // Another invalid value is refused.
+    let mut object = old.clone();
+    object["spec"]["template"]["spec"]["version"] = json!("latest");
+    assert_eq!(rules(&object, Some(&old)), ["mp-version"]);
+    let verdict = with(Some(&object), Some(&old), "", validate);
+    assert!(
+        format!("{:?}", verdict.violations).contains("\\\"latest"),
+        "{:?}",
+        verdict.violations
+    );
+    // A new pool has no stored values.
+    assert_eq!(rules(&old, None).len(), 6);
+    // The default of the replicas does not ask for limits that were stored unreadable.
+    let mut object = old.clone();
+    object["spec"].as_object_mut().unwrap().remove("replicas");
+    assert_eq!(defaulted(&object, Some(&old))["spec"]["replicas"], 3);
+}
+
+#[test]
 fn an_edit_says_what_it_does_to_the_machines() {
     let old = pool();
     let mut fewer = pool();

@@ -75,6 +75,10 @@ pub enum Mutant {
 }
 
 impl Mutant {
+    /// The bugs that no invariant finds. A migration begins only when the instance runs, so the
+    /// controllers of the source create none in the moments until they acknowledge the pause.
+    pub const SURVIVORS: [Self; 2] = [Self::AssumesAcknowledgement, Self::AssumesAcknowledgementOfParents];
+
     /// All bugs.
     pub const ALL: [Self; 26] = [
         Self::CreatesUnpaused,
@@ -190,8 +194,10 @@ impl Mutant {
     }
 
     fn change(self, kind: KindId, patch: &mut Value) {
+        let version = patch.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+        let version = version.and_then(|version| version.parse().ok()).unwrap_or_default();
         if let Some(Value::Object(status)) = patch.get_mut("status") {
-            self.change_status(status);
+            self.change_status(status, version);
         }
         if self == Self::DropsSpecOfSet
             && [SET, MIRROR_SET].contains(&kind)
@@ -228,7 +234,8 @@ impl Mutant {
         }
     }
 
-    fn change_status(self, status: &mut serde_json::Map<String, Value>) {
+    /// `version` is the version of the object.
+    fn change_status(self, status: &mut serde_json::Map<String, Value>, version: u64) {
         let api = status
             .get("authoritativeAPI")
             .and_then(Value::as_str)
@@ -258,7 +265,8 @@ impl Mutant {
                     fields.remove("severity");
                 }
                 if self == Self::MovesTime {
-                    fields.insert(String::from("lastTransitionTime"), "2020-01-01T00:00:00Z".into());
+                    let time = format!("2020-01-01T00:{:02}:{:02}Z", version / 60 % 60, version % 60);
+                    fields.insert(String::from("lastTransitionTime"), time.into());
                 }
             }
         }
@@ -288,8 +296,13 @@ fn ack(object: &mut Value) -> bool {
     let Some(conditions) = conditions.filter(|_| paused || migrating) else {
         return false;
     };
-    conditions.retain(|condition| condition.get("type") != Some(&"Paused".into()));
-    conditions.push(json!({"type": "Paused", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}));
+    let reported = conditions
+        .iter_mut()
+        .find(|condition| condition.get("type") == Some(&"Paused".into()));
+    let Some(status) = reported.and_then(|condition| condition.get_mut("status")) else {
+        return false;
+    };
+    *status = "True".into();
     true
 }
 

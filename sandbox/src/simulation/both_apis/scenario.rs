@@ -37,6 +37,65 @@ pub(super) fn schedule(seed: u64) -> PairSchedule {
     schedule
 }
 
+/// The fixed schedules in which every write meets every fault: a migration of each kind there and
+/// back with edits in between, and the deletions, from both APIs.
+pub(super) fn fixed() -> Vec<PairSchedule> {
+    let both = [Api::MachineApi, Api::ClusterApi];
+    both.into_iter()
+        .flat_map(|authority| [migrations(authority), deletions(authority)])
+        .collect()
+}
+
+fn story(authority: Api, name: &'static str, acts: &[(u64, Act)]) -> PairSchedule {
+    let setup = Setup {
+        authority,
+        mutant: None,
+    };
+    let mut schedule = PairSchedule::quiet(1, name, setup, HOUR);
+    for (minute, act) in acts {
+        schedule.at(*minute, act.clone());
+    }
+    schedule
+}
+
+fn migrations(authority: Api) -> PairSchedule {
+    let (there, back) = (authority.other(), authority);
+    let acts = [
+        (3, Act::Migrate(0, there)),
+        (3, Act::Migrate(1, there)),
+        (6, Act::MigrateSet(there)),
+        (6, Act::MigrateCheck(there)),
+        (9, Act::Edit(0)),
+        (10, Act::EditSet),
+        (11, Act::Scale(3)),
+        (15, Act::Migrate(0, back)),
+        (15, Act::MigrateSet(back)),
+        (15, Act::MigrateCheck(back)),
+        (20, Act::Revert(0, 1500)),
+    ];
+    let name = match authority {
+        Api::MachineApi => "migrations from the Machine API",
+        Api::ClusterApi => "migrations from Cluster API",
+    };
+    story(authority, name, &acts)
+}
+
+fn deletions(authority: Api) -> PairSchedule {
+    let acts = [
+        (3, Act::Delete(0, authority.other())),
+        (6, Act::Delete(1, authority.other())),
+        (9, Act::Delete(1, authority)),
+        (12, Act::DeleteMirrorSet),
+        (16, Act::DeleteSet),
+        (20, Act::Delete(0, authority)),
+    ];
+    let name = match authority {
+        Api::MachineApi => "deletions of the Machine API",
+        Api::ClusterApi => "deletions of Cluster API",
+    };
+    story(authority, name, &acts)
+}
+
 fn time(drawn: u64) -> i64 {
     i64::try_from(drawn).unwrap_or_default()
 }

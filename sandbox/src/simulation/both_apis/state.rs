@@ -113,6 +113,8 @@ pub(crate) struct BothApis {
     pub(super) changed: BTreeSet<(Role, String)>,
     /// The Machines whose instance a request deletes, by name.
     pub(super) doomed: BTreeSet<String>,
+    /// The Machines of which a user deleted one object, and the table keeps the other one, by name.
+    pub(super) lone: BTreeSet<String>,
     /// The last value of the label that a user set on an authoritative Machine.
     pub(super) edits: BTreeMap<String, String>,
     /// Machines whose node does not work.
@@ -132,6 +134,7 @@ impl BothApis {
             pending: BTreeSet::new(),
             changed: BTreeSet::new(),
             doomed: BTreeSet::new(),
+            lone: BTreeSet::new(),
             edits: BTreeMap::new(),
             broken: BTreeSet::new(),
             counter: 0,

@@ -143,6 +143,13 @@ impl World<BothApis> {
             _ => mirror.as_ref(),
         };
         let owned = decisive.is_some_and(|object| object.member.owner().is_some());
+        if !owned {
+            self.environment.lone.insert(name.clone());
+        }
+        if source == Some(api) {
+            // With the authoritative Machine, what was not copied from it is deleted.
+            self.environment.edits.remove(&name);
+        }
         if owned || source == Some(api) || source.is_none() {
             self.environment.doomed.insert(name.clone());
         }

@@ -59,6 +59,9 @@ pub enum Act {
     NodeDown(usize, i64),
     /// The instance of a machine vanishes, and its node.
     InstanceGone(usize),
+    /// No instance can be created in a failure domain, given by its position in the list of users,
+    /// for a time.
+    NoCapacity(usize, i64),
     /// The next new machine has this fault.
     Machine(MachineFault),
     /// The etcd member of a machine is not healthy for a time.

@@ -50,6 +50,10 @@ bugs! {
         "The finalizer is removed before the machines are released.";
     OneZone "one-zone" in "scale" violates ["H11"]
         "Every new machine is placed in the first failure domain.";
+    Restarts "restarts" in "domains" violates ["H14"]
+        "The controller forgets which moves for a better spread it tried.";
+    NeverEven "never-even" in "domains" violates ["G4", "H11", "ESR"]
+        "The controller never sees that a record of a move was stored, and so makes none.";
     Overwrites "overwrites" in "removal" violates ["H13"]
         "A write to the ControlPlane changes its spec.";
     Silent "silent" in "scale" violates ["G5"]

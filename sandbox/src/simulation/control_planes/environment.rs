@@ -209,6 +209,12 @@ impl Environment for Plane {
         }
     }
 
+    fn refused(world: &mut World<Self>, call: &Call) {
+        if let Call::Create(key, _) = call {
+            world.environment.evidence.in_flight.remove(&key.name);
+        }
+    }
+
     fn forgets(&self, _controller: usize) -> bool {
         self.setup.bug.is_some_and(super::bugs::Bug::forgets)
     }
@@ -231,7 +237,7 @@ impl Environment for Plane {
 
     fn store(world: &mut World<Self>, observation: Observation<'_>) {
         world.environment.put(observation);
-        world.note_even();
+        world.forget_moves();
     }
 
     fn react(world: &mut World<Self>, key: &ObjectKey) {
@@ -284,6 +290,7 @@ impl Environment for Plane {
             }
             Event::EtcdRestored => drop(world.restore_etcd()),
             Event::NodeBack(name) => world.node_back(&name),
+            Event::HasCapacity(zone) => world.has_capacity(&zone),
             Event::Check => world.check_machines(),
             Event::WebhookBack => world.webhook_back(),
         }

@@ -18,7 +18,8 @@ pub const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         id: "H2",
-        text: "a machine is created only while there are too few, or one more than replicas for a replacement",
+        text: "a machine is created only while there are too few, or one more than replicas for a replacement or a \
+               better spread",
     },
     Invariant {
         id: "H3",
@@ -63,5 +64,9 @@ pub const INVARIANTS: &[Invariant] = &[
     Invariant {
         id: "H13",
         text: "the controller never changes the spec of the ControlPlane",
+    },
+    Invariant {
+        id: "H14",
+        text: "a machine is moved for a better spread only once from the same spread to the same failure domain",
     },
 ];

@@ -11,6 +11,7 @@ use capstan_core::api::config_openshift_io::cluster_operator::{ClusterOperator, 
 use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, FINALIZER};
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::objects::CachedObject;
+use capstan_core::control_plane::plan::REBALANCING;
 use capstan_core::control_plane::spec::{ACKNOWLEDGED, RISK};
 use capstan_core::cpms::created_from::CREATED_FROM;
 use capstan_core::model::NamespacedName;
@@ -70,6 +71,15 @@ impl Bug {
                 object.metadata.finalizers.push(FINALIZER.to_owned());
             }
             Self::RandomNames => drop(object.metadata.annotations.remove(PENDING_CREATIONS)),
+            Self::NeverEven => drop(object.metadata.annotations.remove(REBALANCING)),
+            Self::Restarts => {
+                if let Some(text) = object.metadata.annotations.get_mut(REBALANCING)
+                    && let Ok(mut records) = serde_json::from_str::<Value>(text)
+                {
+                    put(&mut records, "", "tried", json!([]));
+                    *text = records.to_string();
+                }
+            }
             Self::Restless => {
                 if let Some(status) = &mut object.status {
                     status.replicas = None;

@@ -12,6 +12,7 @@ use crate::simulation::engine::schedule::{MINUTE, SECOND};
 use crate::simulation::engine::world::{Actor, World};
 
 use super::act::MachineFault;
+use super::invariants::moment::zone;
 use super::state::{Event, Plane};
 use super::{kinds, objects};
 
@@ -52,6 +53,9 @@ impl World<Plane> {
         let uid = machine.metadata.uid().to_owned();
         let provider = &mut self.environment.provider;
         let is_new = machine.phase().is_none() && machine.spec.provider_id.is_none();
+        if is_new && provider.full.contains_key(&zone(&machine)) {
+            provider.faults.insert(uid.clone(), MachineFault::Fails);
+        }
         if is_new
             && !provider.faults.contains_key(&uid)
             && let Some(fault) = provider.next_faults.pop_front()
@@ -195,11 +199,33 @@ impl World<Plane> {
         let _gone = self.delete(PROVIDER, &kinds::node(name));
     }
 
+    /// No instance can be created in a failure domain for a time.
+    pub(super) fn no_capacity(&mut self, position: usize, time: i64) {
+        let domains = objects::domains(self.environment.zones.max(position + 1));
+        let name = domains.pointer(&format!("/aws/{position}/placement/availabilityZone"));
+        let Some(name) = name.and_then(Value::as_str).map(str::to_owned) else {
+            return;
+        };
+        self.trace(|| format!("   {name} has no capacity for {}s", time / SECOND));
+        *self.environment.provider.full.entry(name.clone()).or_default() += 1;
+        self.schedule(time, Event::HasCapacity(name));
+    }
+
+    /// A failure domain has capacity again.
+    pub(super) fn has_capacity(&mut self, zone: &str) {
+        let full = &mut self.environment.provider.full;
+        match full.get_mut(zone) {
+            Some(faults) if *faults > 1 => *faults -= 1,
+            _ => drop(full.remove(zone)),
+        }
+    }
+
     /// Ends the faults of all machines. A machine that has failed stays failed.
     pub(super) fn end_machine_faults(&mut self) {
         let provider = &mut self.environment.provider;
         provider.next_faults.clear();
         provider.faults.clear();
+        provider.full.clear();
         let names: Vec<String> = self.environment.machines.keys().cloned().collect();
         for name in names {
             self.plan_machine(&name);

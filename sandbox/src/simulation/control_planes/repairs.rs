@@ -31,14 +31,18 @@ impl Plane {
             .iter()
             .any(|owner| owner.uid == FOREIGN);
         let is_replaced = self.object.is_some();
+        let status = self.object.as_ref().and_then(|object| object.status.as_ref());
+        let waits_for_user = status.is_some_and(|status| status.failure_reason.as_deref() == Some("EtcdQuorumAtRisk"));
         if !is_control_plane(&machine.metadata.labels) {
             Repair::Labels
         } else if owned {
             Repair::Owner
         } else if (lost || machine.phase() == Some("Failed")) && !deleting && is_replaced {
             Repair::Delete
-        } else if deleting && !is_replaced && is_hooked(machine) {
-            // Nothing replaces the machine any more, so its member could never leave.
+        } else if deleting && is_hooked(machine) && (!is_replaced || (lost && waits_for_user)) {
+            // Nothing replaces the machine any more, so its member could never leave. Or several
+            // members are lost, so that neither the etcd operator nor the controller acts, and the
+            // status asks for a repair.
             Repair::Unhook
         } else {
             Repair::Nothing
@@ -86,7 +90,8 @@ impl World<Plane> {
         any
     }
 
-    /// Accepts the replacement of the only machine, if the controller asks for it.
+    /// Accepts the replacement of the only machine, and lets the controller repeat attempts to
+    /// improve the spread, if it asks for this.
     fn answer_request(&mut self) -> bool {
         let status = self
             .environment
@@ -98,6 +103,10 @@ impl World<Plane> {
         if asks {
             self.acknowledge();
         }
-        asks
+        let is_uneven = conditions.iter().any(|one| one.reason == "SpreadUneven");
+        if is_uneven {
+            self.repeat_moves();
+        }
+        asks || is_uneven
     }
 }

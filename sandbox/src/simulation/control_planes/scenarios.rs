@@ -262,10 +262,19 @@ fn single(random: &mut Random, schedule: &mut PlaneSchedule) {
     }
 }
 
-/// Users change the failure domains.
+/// Users change the failure domains, and some have no capacity.
 fn domains(random: &mut Random, schedule: &mut PlaneSchedule) {
-    let act = Act::Domains(position(random, 2) + 3);
+    let act = Act::Domains(position(random, 3) + 2);
     at(random, schedule, 30, act);
+    if random.permille(400) {
+        let duration = time(random, 10 * MINUTE, 4 * HOUR);
+        let act = Act::NoCapacity(position(random, 4), duration);
+        at(random, schedule, 30, act);
+    }
+    if random.permille(300) {
+        let act = Act::Domains(position(random, 3) + 2);
+        at(random, schedule, 120, act);
+    }
     if random.permille(500) {
         shape(random, schedule);
     } else {

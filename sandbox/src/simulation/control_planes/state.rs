@@ -52,6 +52,8 @@ pub(super) struct Provider {
     pub(super) next_faults: VecDeque<MachineFault>,
     /// Machines whose instance runs.
     pub(super) instances: BTreeSet<String>,
+    /// Failure domains without capacity, and the number of faults that keep them so.
+    pub(super) full: BTreeMap<String, u32>,
     /// Names of nodes that are not ready, and the number of faults that keep them so.
     pub(super) down: BTreeMap<String, u32>,
 }
@@ -98,9 +100,9 @@ pub(super) struct Evidence {
     /// Machines whose instance vanished, whose node was down, or whose hook was removed, until etcd
     /// has the members of all machines again.
     pub(super) disturbed: BTreeSet<String>,
-    /// A user changed the failure domains or took machines away, so the spread is not judged until
-    /// it is even.
-    pub(super) uneven_by_user: bool,
+    /// How often a machine was created for a better spread, by the spread before and the zone of
+    /// the machine, until the spread is even.
+    pub(super) moves: BTreeMap<String, u32>,
     /// Creations that were sent and may still take effect, by name.
     pub(super) in_flight: BTreeMap<String, i64>,
     /// Names of machines whose creation arrived when the ControlPlane was gone.
@@ -137,6 +139,8 @@ pub(super) enum Event {
     EtcdRestored,
     /// A node is ready again.
     NodeBack(String),
+    /// A failure domain has capacity again.
+    HasCapacity(String),
     /// The controller of health checks looks at the machines.
     Check,
     /// The webhook can be reached again.

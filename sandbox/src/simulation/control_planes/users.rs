@@ -3,7 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use capstan_core::control_plane::action::REPLACED;
+use capstan_core::control_plane::plan::REBALANCING;
 use capstan_core::control_plane::spec::{ACKNOWLEDGED, RISK};
+use capstan_core::cpms::domains::{FailureDomain, Platform};
+use capstan_core::cpms::rules::ACKNOWLEDGE as ACCEPTED_DOMAINS;
 use capstan_core::model::Propagation;
 use serde_json::{Value, json};
 
@@ -27,6 +30,7 @@ impl World<Plane> {
         match act {
             Act::NodeDown(position, time) => self.of_machine(*position, |world, name| world.node_down(name, *time)),
             Act::InstanceGone(position) => self.of_machine(*position, Self::instance_gone),
+            Act::NoCapacity(position, time) => self.no_capacity(*position, *time),
             Act::Machine(fault) => self.environment.provider.next_faults.push_back(*fault),
             Act::MemberSick(position, time) => {
                 self.of_machine(*position, |world, name| world.member_ails(name, *time));
@@ -65,11 +69,16 @@ impl World<Plane> {
                 self.edit(json!({"spec": {"replicas": replicas, "providerSpec": {"value": value}}}));
             }
             Act::Domains(count) => {
-                self.environment.evidence.uneven_by_user = true;
                 self.environment.zones = *count;
-                let acknowledged = json!({"capstan.dev/acknowledge-failure-domains": "true"});
-                self.edit(json!({"metadata": {"annotations": acknowledged},
-                    "spec": {"failureDomains": objects::domains(*count)}}));
+                let domains = objects::domains(*count);
+                let listed = domains.get("aws").and_then(Value::as_array).into_iter().flatten();
+                let labels: Vec<String> = listed
+                    .map(|entry| FailureDomain::new(Platform::Aws, entry.clone()).label())
+                    .collect();
+                self.edit(
+                    json!({"metadata": {"annotations": {(ACCEPTED_DOMAINS): labels.join(",")}},
+                    "spec": {"failureDomains": domains}}),
+                );
             }
             Act::Repairs(on) => self.edit(json!({"spec": {"enableautorepair": on}})),
             Act::Acknowledge => self.acknowledge(),
@@ -127,6 +136,12 @@ impl World<Plane> {
         self.edit(json!({"metadata": {"annotations": {(ACKNOWLEDGED): RISK}}}));
     }
 
+    /// Lets the controller repeat its attempts to improve the spread.
+    pub(super) fn repeat_moves(&mut self) {
+        self.environment.evidence.moves.clear();
+        self.edit(json!({"metadata": {"annotations": {(REBALANCING): null}}}));
+    }
+
     /// Creates the ControlPlane.
     pub(super) fn create_object(&mut self, actor: Actor, replicas: u32, repairs: bool) {
         let (edition, zones) = (self.environment.edition, self.environment.zones);
@@ -153,7 +168,6 @@ impl World<Plane> {
 
     /// Deletes a machine.
     pub(super) fn delete_machine(&mut self, name: &str) {
-        self.environment.evidence.uneven_by_user = true;
         let _gone = self.delete(USER, &kinds::machine(name));
     }
 

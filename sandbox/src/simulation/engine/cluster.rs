@@ -52,6 +52,7 @@ fn written(answer: Answer, status: bool) -> kube::Result<Written> {
         version: text("resourceVersion"),
         status: stored.cloned().unwrap_or_default(),
         metadata: object.get("metadata").cloned().unwrap_or_default(),
+        spec: object.get("spec").cloned().unwrap_or_default(),
     })
 }
 

@@ -144,7 +144,10 @@ impl<E: Environment> World<E> {
         match fault {
             RequestFault::Slow(time) => self.arrive_after(time, sent),
             RequestFault::ReadFailed => self.answer_after(latency, &sent, Err(timeout())),
-            RequestFault::Refused(code) => self.answer_after(latency, &sent, Err(refusal(code))),
+            RequestFault::Refused(code) => {
+                E::refused(self, &sent.call);
+                self.answer_after(latency, &sent, Err(refusal(code)));
+            }
             RequestFault::Dropped => self.answer_after(CLIENT_TIMEOUT, &sent, Err(timeout())),
             RequestFault::ReplyLost => self.after(
                 latency,
@@ -195,7 +198,10 @@ impl<E: Environment> World<E> {
                     },
                 );
             }
-            WriteFault::Conflict => return self.answer_after(latency, &sent, Err(refusal(409))),
+            WriteFault::Conflict => {
+                E::refused(self, &sent.call);
+                return self.answer_after(latency, &sent, Err(refusal(409)));
+            }
             WriteFault::StaleCache => self.freeze_all(sent.replica, SINGLE_PAUSE),
             WriteFault::StandStill => self.stall(sent.replica, SINGLE_PAUSE),
         }

@@ -272,6 +272,11 @@ impl<E: Environment> World<E> {
             return;
         }
         let (now, restarts) = (self.now, self.environment.restarts_on_change(controller));
+        let left = self.environment.polls_until().saturating_sub(now);
+        let is_last = |until: &Timestamp| until.as_millisecond() - time.as_millisecond() > left;
+        if result.requeue_at.as_ref().is_some_and(is_last) {
+            result.requeue_at = None;
+        }
         let Some(slot) = self.task(at, task) else {
             return;
         };

@@ -184,6 +184,12 @@ pub(crate) trait Environment: Sized + 'static {
     /// and forget its failures. A controller without this begins again after its pause.
     fn restarts_on_change(&self, controller: usize) -> bool;
 
+    /// A controller is not called again after this time, in milliseconds, only because it asked for
+    /// that. Without an end, the run of a controller that polls would never end.
+    fn polls_until(&self) -> i64 {
+        i64::MAX
+    }
+
     /// Whether a replica leads, given what the election says.
     fn leads(&self, elected: bool) -> bool {
         elected
@@ -197,6 +203,9 @@ pub(crate) trait Environment: Sized + 'static {
 
     /// Lets the seeded bug alter an answer.
     fn alter_answer(_world: &mut World<Self>, _replica: usize, _call: &Call, _answer: &mut kube::Result<Answer>) {}
+
+    /// A fault refuses a call, so that it never takes effect.
+    fn refused(_world: &mut World<Self>, _call: &Call) {}
 
     /// Whether the seeded bug makes a controller forget everything between two reconciles.
     fn forgets(&self, _controller: usize) -> bool {

@@ -17,7 +17,7 @@ use crate::api::Object;
 use crate::simulation::declared::{Stored, Users};
 
 /// The last moment at which something is changed, in seconds.
-const QUIET: u32 = 45 * 60;
+pub(super) const QUIET: u32 = 45 * 60;
 
 /// An instance, as the cloud knows it.
 #[derive(Clone, Debug, Serialize, Deserialize)]

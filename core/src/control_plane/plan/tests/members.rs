@@ -115,6 +115,46 @@ fn nothing_is_decided_while_the_members_do_not_answer() {
     assert!(waits_for(&plan).contains(&WaitReason::EtcdHealthy), "{plan:?}");
 }
 
+fn hook_patches(plan: &Plan) -> usize {
+    let is_patch = |step: &&Step| matches!(&step.action, Action::Patch { patch, .. } if patch.pointer("/spec/lifecycleHooks").is_some());
+    plan.steps.iter().filter(is_patch).count()
+}
+
+#[test]
+fn v114_without_the_option_a_deleted_machine_keeps_its_hook_and_without_an_operator_all_do() {
+    let mut world = hooked(3);
+    let names: Vec<String> = world.hosts.iter().map(|host| host.name().to_owned()).collect();
+    world.delete(&names[0]);
+    world.delete(&names[1]);
+    let managed = world.plan();
+    assert_eq!(hook_patches(&managed), 1, "the machine that stays: {managed:?}");
+    world.execute(&managed);
+    let held = world.plan();
+    assert_eq!(hook_patches(&held), 0, "{held:?}");
+    let told: Vec<&str> = held.waits.iter().map(|wait| wait.message.as_str()).collect();
+    let of_hook = told.iter().filter(|message| message.contains("--etcd-members=capstan"));
+    assert_eq!(of_hook.count(), 2, "{told:?}");
+    let world = hooked(3);
+    let mut observed = world.observed();
+    observed.etcd = None;
+    let alone = plan(&world.spec(), &State::observe(&world.spec(), observed));
+    assert_eq!(hook_patches(&alone), 0, "{alone:?}");
+}
+
+#[test]
+fn v115_a_machine_without_a_node_keeps_its_hook_while_a_member_belongs_to_no_machine() {
+    let mut world = hooked(3);
+    let names: Vec<String> = world.hosts.iter().map(|host| host.name().to_owned()).collect();
+    for host in &mut world.hosts {
+        host.machine["status"] = json!(null);
+    }
+    world.delete(&names[0]);
+    world.delete(&names[1]);
+    let (_, plan) = next(&world);
+    assert_eq!(hook_patches(&plan), 0, "{plan:?}");
+    assert!(waits_for(&plan).contains(&WaitReason::EtcdMembers), "{plan:?}");
+}
+
 #[test]
 fn the_hook_is_removed_where_the_etcd_operator_manages_the_members_and_with_the_control_plane() {
     let mut world = hooked(3);

@@ -21,6 +21,8 @@ enum Event {
     Fail(usize),
     /// A user or a health check deletes a machine.
     Delete(usize),
+    /// A user lists other failure domains.
+    Domains(usize),
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -31,6 +33,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (0..3_u8).prop_map(Event::Reshape),
         1 => (0..9_usize).prop_map(Event::Fail),
         1 => (0..9_usize).prop_map(Event::Delete),
+        1 => (1..5_usize).prop_map(Event::Domains),
     ]
 }
 
@@ -78,6 +81,7 @@ fn apply(world: &mut World, event: Event) {
             world.object["spec"]["providerSpec"]["value"]["instanceType"] = json!(format!("m6i.{shape}xlarge"));
         }
         Event::Fail(position) => fail(world, position),
+        Event::Domains(count) => super::spread::list(world, &["a", "b", "c", "d"][..count]),
         Event::Delete(position) => {
             // One voluntary disruption at a time, as the health check makes them.
             let quiet = world.hosts.iter().all(|one| !one.is_deleting());
@@ -108,5 +112,7 @@ proptest! {
         prop_assert_eq!(state.machines.len(), spec.replicas, "{:?}", plan(&spec, &state));
         prop_assert!(spec.replicas % 2 == 1 && state.machines.iter().all(MachineState::is_current));
         prop_assert_eq!(world.voting(), (spec.replicas, spec.replicas));
+        let standing: Vec<&MachineState> = state.standing().collect();
+        prop_assert!(!matches!(spread(&spec, &standing), Spread::Improvable { .. }), "{world:?}");
     }
 }

@@ -101,7 +101,7 @@ fn an_unanswered_creation_counts_until_it_is_over_and_its_record_is_then_removed
     let over = world.plan();
     let [
         Step {
-            action: Action::RemoveRecords(patch),
+            action: Action::Records(patch),
             subject,
             ..
         },

@@ -45,9 +45,21 @@ fn v84_the_hook_of_a_machine_without_a_node_stays_while_its_member_may_be_needed
     world.delete(2);
     let conditions = world.machines[2]["status"]["conditions"].as_array_mut().unwrap();
     conditions.push(json!({"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook"}));
-    assert_eq!(next(&world), "remove-hook m-2 -");
+    assert_eq!(next(&world), "remove-hook m-2 n-2");
     world.set(1, condition::ETCD_MEMBER, "False");
     assert_eq!(next(&world), "waits EtcdHealthy");
+}
+
+#[test]
+fn v117_the_possible_members_of_two_machines_without_nodes_keep_their_hooks() {
+    let mut world = World::new("abcab");
+    for machine in [3, 4] {
+        restored_without_status(&mut world, machine);
+    }
+    world.delete(4);
+    let conditions = world.machines[4]["status"]["conditions"].as_array_mut().unwrap();
+    conditions.push(json!({"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook"}));
+    assert_eq!(next(&world), "waits MachineRemoved");
 }
 
 #[test]

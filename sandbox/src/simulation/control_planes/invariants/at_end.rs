@@ -12,11 +12,10 @@ use crate::simulation::engine::world::World;
 type Found = Option<(&'static str, String)>;
 
 impl World<Plane> {
-    /// The spread is judged again once it is even.
-    pub(in crate::simulation::control_planes) fn note_even(&mut self) {
-        if self.environment.evidence.uneven_by_user {
-            let moment = self.environment.moment(self.now());
-            self.environment.evidence.uneven_by_user = !moment.is_even();
+    /// A move may be repeated after the spread was even.
+    pub(in crate::simulation::control_planes) fn forget_moves(&mut self) {
+        if !self.environment.evidence.moves.is_empty() && self.environment.moment(self.now()).is_even() {
+            self.environment.evidence.moves.clear();
         }
     }
 }
@@ -75,8 +74,8 @@ pub(in crate::simulation::control_planes) fn violation(world: &World<Plane>) -> 
             return Some(("ESR", format!("the status is about generation {observed:?}")));
         }
         health_check(plane, &now).or_else(|| {
-            let uneven = !plane.evidence.uneven_by_user && !now.is_even();
-            uneven.then(|| {
+            let may_move = replicas > 1 || now.is_acknowledged();
+            (may_move && !now.is_even()).then(|| {
                 (
                     "H11",
                     String::from("the machines are not spread evenly over the failure domains"),

@@ -17,7 +17,7 @@ use crate::simulation::engine::schedule::{MINUTE, SECOND};
 const REPORTED_WITHIN: i64 = MINUTE + 30 * SECOND;
 
 /// The failure domain of a machine.
-fn zone(machine: &Machine) -> String {
+pub(in crate::simulation::control_planes) fn zone(machine: &Machine) -> String {
     let value = machine.spec.provider_spec.value.as_ref();
     let zone = value.and_then(|value| value.pointer("/placement/availabilityZone"));
     zone.and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -108,6 +108,26 @@ impl Moment {
     /// Whether no listed failure domain has two machines more than another one, and no machine is
     /// in another failure domain.
     pub(super) fn is_even(&self) -> bool {
+        let Some(counts) = self.spread() else { return false };
+        let most = counts.values().max().copied().unwrap_or(0);
+        let least = counts.values().min().copied().unwrap_or(0);
+        most <= least + 1
+    }
+
+    /// Whether the number and the shape are as wanted, and only the spread is not.
+    pub(super) fn only_spread_is_wrong(&self) -> bool {
+        self.count() == self.replicas() && !self.has_outdated() && !self.is_even()
+    }
+
+    /// What identifies the creation of a machine for a better spread: the spread before it, and its
+    /// failure domain.
+    pub(super) fn move_to(&self, machine: &Machine) -> String {
+        format!("{} from {:?} of {}", zone(machine), self.spread(), self.count())
+    }
+
+    /// The number of machines in each listed failure domain; `None` while a machine is in another
+    /// one.
+    fn spread(&self) -> Option<BTreeMap<String, usize>> {
         let object = self.object.as_ref();
         let listed = object.and_then(|object| object.spec.failure_domains.as_ref());
         let listed = serde_json::to_value(listed).unwrap_or_default();
@@ -115,14 +135,9 @@ impl Moment {
         let zones = zones.filter_map(|zone| zone.pointer("/placement/availabilityZone")?.as_str());
         let mut counts: BTreeMap<String, usize> = zones.map(|zone| (zone.to_owned(), 0)).collect();
         for machine in self.standing() {
-            let Some(count) = counts.get_mut(&zone(machine)) else {
-                return false;
-            };
-            *count += 1;
+            *counts.get_mut(&zone(machine))? += 1;
         }
-        let most = counts.values().max().copied().unwrap_or(0);
-        let least = counts.values().min().copied().unwrap_or(0);
-        most <= least + 1
+        Some(counts)
     }
 
     /// Whether a user accepted the replacement of the only machine.

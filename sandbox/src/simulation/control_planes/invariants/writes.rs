@@ -63,6 +63,10 @@ impl World<Plane> {
                     if self.environment.object.is_none() {
                         evidence.born_late.insert(observation.key.name.clone());
                     }
+                    let machine = observation.typed.get::<Machine>();
+                    if let Some(text) = machine.and_then(|machine| self.judge_move(machine, moments)) {
+                        self.violate("H14", text);
+                    }
                 }
                 observation
                     .typed
@@ -106,7 +110,9 @@ impl World<Plane> {
         }
         let now = moments.last()?;
         let is_replacement = |moment: &Moment| moment.count() == moment.replicas() && moment.has_outdated();
-        let is_wanted = |moment: &Moment| moment.count() < moment.replicas() || is_replacement(moment);
+        let is_wanted = |moment: &Moment| {
+            moment.count() < moment.replicas() || is_replacement(moment) || moment.only_spread_is_wrong()
+        };
         let most = moments.iter().map(Moment::replicas).max().unwrap_or(0) + 1;
         if !moments.iter().any(is_wanted) || now.count() + 1 > most {
             let text = format!(
@@ -117,8 +123,8 @@ impl World<Plane> {
             return Some(("H2", text));
         }
         let blocks = |moment: &Moment, member: &String| {
-            let machine = moment.machines.get(member);
-            machine.is_some_and(|machine| !machine.metadata.is_deleting())
+            let mut standing = moment.standing();
+            standing.any(|machine| machine.metadata.name() == member)
         };
         let is_fit = |moment: &Moment| {
             let standing = moment.sick.iter().filter(|member| blocks(moment, member)).count();
@@ -141,6 +147,21 @@ impl World<Plane> {
             ));
         }
         None
+    }
+
+    /// H14: the same move is made again. A process that is killed before it sees the machine, which
+    /// then disappears, may repeat it once.
+    fn judge_move(&mut self, machine: &Machine, moments: &[Moment]) -> Option<String> {
+        let before = moments.last()?;
+        if moments.is_empty() || !moments.iter().all(Moment::only_spread_is_wrong) {
+            return None;
+        }
+        let evidence = &mut self.environment.evidence;
+        evidence.tests("H14");
+        let moved = before.move_to(machine);
+        let times = evidence.moves.entry(moved.clone()).or_default();
+        *times += 1;
+        (*times > 2).then(|| format!("a machine is moved to {moved}, {times} times"))
     }
 
     fn judge_deletion(&self, machine: &Machine, moments: &[Moment]) -> Found {

@@ -1,0 +1,234 @@
+//! Defects of the Machines of pools: what an attacker found.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Mode;
+use super::action::{Action, Plan};
+use super::plan::plan;
+use super::samples::{World, now};
+use super::status;
+
+const POOL_NAME: &str = "cluster.x-k8s.io/pool-name";
+
+fn unlabel(object: &mut Value) {
+    object["metadata"]["labels"].as_object_mut().unwrap().remove(POOL_NAME);
+}
+
+fn reasons(plan: &Plan) -> Vec<&'static str> {
+    plan.degraded.iter().map(|degradation| degradation.reason).collect()
+}
+
+#[test]
+fn v97_a_machine_whose_infrastructure_machine_lost_its_labels_stays_and_is_reported() {
+    let mut world = World::new(3);
+    world.rolling(&json!(1));
+    world.outdate(0);
+    world.report_unhealthy(2);
+    world.instances.iter_mut().for_each(unlabel);
+    let plan = world.plan();
+    assert_eq!(
+        (world.deleted(), reasons(&plan)),
+        (None, vec!["InstancesWithoutLabels"])
+    );
+    let message = &plan.degraded[0].message;
+    for part in ["p-0", "cluster.x-k8s.io/pool-name=p"] {
+        assert!(message.contains(part), "{message}");
+    }
+    let mut world = World::new(3);
+    unlabel(&mut world.instances[1]);
+    assert_eq!(world.deleted(), None);
+}
+
+#[test]
+fn v97_machines_whose_instances_vanish_together_are_deleted_one_after_the_other() {
+    let mut world = World::new(4);
+    world.instances.drain(1..);
+    assert_eq!(world.deleted().as_deref(), Some("p-1"));
+    world.delete(1);
+    assert_eq!(world.deleted(), None);
+    assert!(world.waits().contains(&"MachineRemoved"));
+    // As many at once as may be remediated at once, and at least one.
+    world.annotate("capstan.dev/remediation", &json!({"maxInFlight": 2}));
+    assert_eq!(world.deleted().as_deref(), Some("p-2"));
+    world.annotate("capstan.dev/remediation", &json!({"maxInFlight": 0}));
+    assert_eq!(world.deleted(), None);
+    world.machines.remove(1);
+    assert_eq!(world.deleted().as_deref(), Some("p-2"));
+}
+
+#[test]
+fn v97_a_machine_stays_while_the_provider_lists_its_instance() {
+    let mut world = World::new(3);
+    world.infrastructure["spec"] = json!({"providerIDList": ["dev:///0", "dev:///1"]});
+    world.instances.drain(1..);
+    // The provider does not list the last one any more.
+    assert_eq!(world.deleted().as_deref(), Some("p-2"));
+    world.machines.remove(2);
+    assert_eq!(world.deleted(), None);
+    let plan = world.plan();
+    let listed = "the provider still lists its instance dev:///1";
+    assert!(plan.waits.iter().any(|wait| wait.message.contains(listed)), "{plan:?}");
+}
+
+/// What happens with a strategy while new machines run `version`: the names of the Machines that
+/// are deleted in some rounds, and the reasons of `Degraded` at the end.
+fn roll(world: &mut World, version: &str) -> (Vec<String>, Vec<&'static str>) {
+    let mut deleted = Vec::new();
+    for number in 10..50 {
+        let plan = world.plan();
+        for step in &plan.steps {
+            match &step.action {
+                Action::Patch(patch) if step.subject.name == "p" => json_patch::merge(&mut world.pool, patch),
+                Action::Delete => {
+                    let place = world
+                        .machines
+                        .iter()
+                        .position(|machine| machine["metadata"]["name"] == step.subject.name);
+                    for objects in [&mut world.machines, &mut world.instances, &mut world.nodes] {
+                        objects.remove(place.unwrap());
+                    }
+                    world.add(number);
+                    let node = world.nodes.last_mut().unwrap();
+                    node["status"]["nodeInfo"]["kubeletVersion"] = json!(version);
+                    deleted.push(step.subject.name.clone());
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    (deleted, reasons(&world.plan()))
+}
+
+fn edited() -> World {
+    let mut world = World::new(3);
+    world.rolling(&json!(1));
+    world.pool["spec"]["template"]["spec"]["version"] = json!("v1.33.1");
+    world
+}
+
+#[test]
+fn v98_machines_that_never_get_the_version_end_the_rollout() {
+    let mut world = edited();
+    let (deleted, reasons) = roll(&mut world, "v1.33.0");
+    assert_eq!(deleted, ["p-0", "p-1"]);
+    assert_eq!(reasons, ["NewMachinesOutdated"]);
+    let plan = world.plan();
+    let conditions = status::conditions(&world.state(), Mode::Extend, &plan);
+    let degraded = conditions.iter().find(|condition| condition.type_ == "Degraded");
+    let message = &degraded.unwrap().message;
+    assert!(
+        message.contains("was created for v1.33.1 and runs v1.33.0"),
+        "{message}"
+    );
+
+    // A machine that gets the version does not hide that the others do not.
+    world.nodes[0]["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.33.1");
+    assert_eq!(world.deleted(), None);
+    // Another version is another attempt.
+    world.pool["spec"]["template"]["spec"]["version"] = json!("v1.33.2");
+    let (deleted, reasons) = roll(&mut world, "v1.33.2");
+    assert_eq!((deleted.len(), reasons), (3, Vec::new()));
+}
+
+#[test]
+fn v98_a_rollout_ends_if_the_kubelets_have_a_suffix_of_the_vendor() {
+    for version in ["v1.33.1-eks-5e0fdde", "v1.33.1+k3s1"] {
+        let (deleted, reasons) = roll(&mut edited(), version);
+        assert_eq!(
+            (deleted, reasons),
+            (["p-0", "p-1", "p-2"].map(String::from).to_vec(), Vec::new())
+        );
+    }
+}
+
+#[test]
+fn v98_a_machine_that_was_made_right_before_the_edit_is_replaced_once() {
+    let mut world = edited();
+    // Its infrastructure machine appears after the record of the rollout.
+    let Action::Patch(patch) = &world.plan().steps[0].action else {
+        panic!()
+    };
+    json_patch::merge(&mut world.pool, patch);
+    world.machines[2]["metadata"]["creationTimestamp"] = json!("2026-05-01T00:05:00Z");
+    let (deleted, reasons) = roll(&mut world, "v1.33.1");
+    assert_eq!((deleted.len(), reasons), (3, Vec::new()));
+}
+
+#[test]
+fn v98_the_record_of_a_rollout_names_the_newest_machine_and_is_written_once() {
+    let mut world = edited();
+    let steps = world.plan().steps;
+    let [step] = steps.as_slice() else { panic!("{steps:?}") };
+    let Action::Patch(patch) = &step.action else { panic!() };
+    let newest: Timestamp = "2026-05-01T00:02:00Z".parse().unwrap();
+    let text = patch["metadata"]["annotations"]["capstan.dev/rollout-progress"].as_str();
+    let record: Value = serde_json::from_str(text.unwrap()).unwrap();
+    let expected = json!({"version": "v1.33.1", "newest": newest.to_string(), "repeated": false});
+    assert_eq!(record, expected);
+    assert_eq!(patch["metadata"]["resourceVersion"], "3");
+    json_patch::merge(&mut world.pool, patch);
+    assert_eq!(world.deleted().as_deref(), Some("p-0"));
+    assert_eq!(world.plan().steps.len(), 1);
+}
+
+#[test]
+fn v100_a_pool_with_the_infrastructure_of_another_pool_takes_no_step_and_is_released() {
+    let mut world = World::new(2);
+    world.rolling(&json!(1));
+    world.outdate(0);
+    world.report_unhealthy(1);
+    let owner = |name: &str, uid: &str| {
+        json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool", "name": name, "uid": uid,
+            "controller": true}])
+    };
+    world.infrastructure["metadata"]["ownerReferences"] = owner("workers", "w-uid");
+    world.pool["metadata"]["finalizers"] = json!([]);
+    for mode in [Mode::Extend, Mode::Own] {
+        let plan = plan(&world.state(), mode, now());
+        assert_eq!(
+            (plan.steps.len(), reasons(&plan)),
+            (0, vec!["InfrastructureOfAnotherPool"])
+        );
+        let message = &plan.degraded[0].message;
+        assert!(message.contains("belongs to MachinePool workers"), "{message}");
+    }
+    // The deletion of the copy waits for nothing, and touches no Node.
+    world.pool["metadata"]["deletionTimestamp"] = json!("2026-06-01T11:59:00Z");
+    world.pool["metadata"]["finalizers"] = json!(["capstan.dev/machine-pool"]);
+    world.pool["spec"]["providerIDList"] = json!(["dev:///0", "dev:///1"]);
+    for mode in [Mode::Extend, Mode::Own] {
+        let plan = plan(&world.state(), mode, now());
+        let [step] = plan.steps.as_slice() else {
+            panic!("{plan:?}")
+        };
+        let Action::Patch(patch) = &step.action else {
+            panic!("{step:?}")
+        };
+        assert_eq!(
+            (&step.subject.name, &patch["metadata"]["finalizers"]),
+            (&String::from("p"), &json!([]))
+        );
+        assert!(plan.waits.is_empty());
+    }
+    // The pool that controls the object still waits for it.
+    world.infrastructure["metadata"]["ownerReferences"] = owner("p", "p-uid");
+    assert_eq!(world.waits(), ["Infrastructure"]);
+}
+
+#[test]
+fn v101_a_machine_that_took_the_name_of_an_instance_is_named_and_not_created_again() {
+    let mut world = World::new(2);
+    unlabel(&mut world.machines[1]);
+    world.machines[1]["metadata"]["ownerReferences"] = json!([]);
+    let own = plan(&world.state(), Mode::Own, now());
+    assert!(
+        own.steps.iter().all(|step| !matches!(step.action, Action::Create(_))),
+        "{own:?}"
+    );
+    assert_eq!(reasons(&own), ["MachineNameTaken"]);
+    let message = &own.degraded[0].message;
+    assert!(message.contains("Machine p-1 exists without the labels"), "{message}");
+    // The core manager creates the Machines otherwise.
+    assert_eq!(reasons(&world.plan()), Vec::<&str>::new());
+}
