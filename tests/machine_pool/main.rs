@@ -14,6 +14,7 @@ mod drain;
 mod extend;
 mod large;
 mod live;
+mod outage;
 mod own;
 mod records;
 mod world;
