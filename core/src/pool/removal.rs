@@ -3,8 +3,8 @@
 //! The core manager of Cluster API keeps the Nodes whose provider ID is still in the list of the
 //! pool. Capstan holds the pool with a finalizer until these Nodes are deleted. It never deletes a
 //! Machine while the infrastructure object of the pool exists, or a Node while a Machine does. It
-//! never holds a pool whose Cluster is deleted too, or whose infrastructure object belongs to another
-//! pool.
+//! never holds a pool whose Cluster is deleted too, or whose infrastructure object belongs to
+//! another pool.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
