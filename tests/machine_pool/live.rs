@@ -64,19 +64,19 @@ async fn the_plan_and_the_state_of_a_live_pool_say_what_the_controller_does() {
     assert_eq!((steps(&rest), &rest["waits"]), (Vec::new(), &json!([])));
     controller.running.stop().await;
 
-    // An edit while the controller is stopped: the plan has the deletion that it then does.
+    // An edit while the controller is stopped: the plan has what it then does.
     world
         .edit("p", &json!({"spec": {"template": {"spec": {"version": "v1.36.0"}}}}))
         .await;
     let oldest = name(machines.iter().min_by_key(|one| age(one)).unwrap());
     let shown = plan(&world);
-    assert_eq!(steps(&shown), [format!("delete Machine/{oldest}")], "{shown:#}");
+    assert_eq!(steps(&shown), ["patch MachinePool/p"], "{shown:#}");
     assert_eq!(shown["rollout"].as_array().unwrap().len(), 2);
     let state = capstan(&world, &["status"]);
     for line in [
         "0 of 2 up to date and available",
         &format!("{oldest}  v1.35.0  available, outdated, Node {oldest}"),
-        &format!("Next: delete Machine/{oldest}: it runs v1.35.0, and the template has v1.36.0"),
+        "Next: patch MachinePool/p: the rollout of the template begins",
     ] {
         assert!(state.contains(line), "{line}\n{state}");
     }
@@ -98,9 +98,23 @@ async fn the_plan_and_the_state_of_a_live_pool_say_what_the_controller_does() {
     let state: Value = serde_json::from_str(&capstan(&world, &["status", "-o", "json"])).unwrap();
     assert_eq!(state["progress"], json!({"updated": 2, "total": 2}));
     controller.running.stop().await;
+    what_holds_the_pool_is_reported(&world);
     let _deleted = world
         .kubectl(&["delete", "machinepool", "p", "-n", NAMESPACE, "--wait=false"])
         .await;
+}
+
+/// `capstan uninstall` says that no controller removes the finalizer of the pool.
+fn what_holds_the_pool_is_reported(world: &World) {
+    let output = Command::new(env!("CARGO_BIN_EXE_capstan"))
+        .args(["uninstall", "--dry-run", "--kubeconfig"])
+        .arg(world.plane.kubeconfig().unwrap())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    for part in ["MachinePool pools/p", "it has the finalizer capstan.dev/machine-pool"] {
+        assert!(text.contains(part), "{output:?}");
+    }
 }
 
 /// The order of equal moments is that of the names.
