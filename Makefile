@@ -40,6 +40,7 @@ test: simulator ## Run all tests with a real API server, and every single fault 
 	$(SIMULATE)-control-planes --scenario both --exhaustive
 	$(SIMULATE)-control-planes --mutants --seeds 40
 	$(SIMULATE)-both-apis --mutants --seeds 60
+	$(SIMULATE)-machine-pools --seeds 50
 	$(SIMULATE)-machine-pools --mutants --seeds 200
 
 simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=release for millions of seeds

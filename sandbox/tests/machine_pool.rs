@@ -34,6 +34,13 @@ fn a_pool_of_capstan_alone_keeps_its_promises_while_groups_lag_lie_and_vanish() 
     holds(Mode::Own);
 }
 
+/// The next leader knew no Machine of its predecessor, and one of them lost a label.
+#[test]
+fn v121_a_machine_that_lost_a_label_under_another_leader_is_found() {
+    let summary = simulate(Mode::Own, 102, 1, 1).unwrap();
+    assert!(summary.violations.is_empty(), "{}", show::declared(&summary));
+}
+
 #[test]
 fn the_catalogue_has_each_bug_once_and_at_least_eight() {
     let mut known: Vec<String> = bugs::BUGS.iter().map(|(bug, ..)| format!("{bug:?}")).collect();

@@ -272,6 +272,8 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
     }
 
     fn leadership(&self, is_leader: bool) {
+        // Another leader may have made Machines that lost a label since.
+        self.unlabelled.forget_all();
         if !is_leader {
             self.metrics.forget();
         }
@@ -348,14 +350,21 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         observed: &Found,
     ) -> Result<Option<View>, StepError> {
         let named = |name: &str| NamespacedName::new(key.namespace.as_str(), name);
-        let pool = &observed.pool;
         let live = view
             .refreshed::<MachinePool>(cluster, &MACHINE_POOLS, &named(&key.name))
             .await?;
-        let cluster_key = named(&pool.spec.cluster_name);
+        let cluster_key = named(&observed.pool.spec.cluster_name);
         let mut live = live
             .refreshed::<ClusterObject>(cluster, &CLUSTER_API_CLUSTERS, &cluster_key)
             .await?;
+        // What the pool and its infrastructure object say now decides what is read.
+        let pool = match live
+            .objects
+            .get::<MachinePool>(&MACHINE_POOLS, &key.namespace, &key.name)
+        {
+            Some(pool) => Arc::clone(pool),
+            None => return Ok(Some(live)),
+        };
         let selector = format!(
             "{}={},{}={}",
             label::CLUSTER,
@@ -363,11 +372,12 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
             label::POOL_NAME,
             label_value(&key.name)
         );
-        relist::<Machine, C>(&mut live, cluster, &CLUSTER_API_MACHINES, key, pool, &selector).await?;
+        relist::<Machine, C>(&mut live, cluster, &CLUSTER_API_MACHINES, key, &pool, &selector).await?;
         let template = &pool.spec.template.spec;
+        let whole = Needed::of(&pool, None, self.mode);
         let objects = [
-            (&observed.needed.infrastructure, &template.infrastructure_ref.name),
-            (&observed.needed.bootstrap, &template.bootstrap.config_ref.name),
+            (&whole.infrastructure, &template.infrastructure_ref.name),
+            (&whole.bootstrap, &template.bootstrap.config_ref.name),
         ];
         for (role, name) in objects {
             let kind = role.as_ref().and_then(|(group, kind)| self.kinds.known(group, kind));
@@ -375,10 +385,12 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
                 live = live.refreshed::<Infrastructure>(cluster, &kind, &named(name)).await?;
             }
         }
-        let machines = observed.needed.machines.as_ref();
+        let infrastructure = self.kinds.infrastructure_of(&pool, &live);
+        let needed = Needed::of(&pool, infrastructure.as_deref(), self.mode);
+        let machines = needed.machines.as_ref();
         if let Some(kind) = machines.and_then(|(group, kind)| self.kinds.known(group, kind)) {
-            relist::<Infrastructure, C>(&mut live, cluster, &kind, key, pool, &selector).await?;
-            if let Some((labelled, _)) = self.observed(pool, key, &live, &observed.needed) {
+            relist::<Infrastructure, C>(&mut live, cluster, &kind, key, &pool, &selector).await?;
+            if let Some((labelled, _)) = self.observed(&pool, key, &live, &needed) {
                 hidden::read(&mut live, cluster, key, &labelled, &kind, self.mode).await?;
             }
         }

@@ -40,10 +40,12 @@ use objects::{GROUPS, INSTANCES};
 
 /// Between two turns of the actors, in seconds.
 const TURN: u32 = 10;
-/// When everything rests, in seconds. The faults stop after an hour.
-const REST: u32 = 95 * 60;
+/// No fault occurs from this minute on.
+const CALM: i64 = 30;
+/// When everything rests, in seconds.
+const REST: u32 = 60 * 60;
 /// The end of the last turn.
-const LAST: u32 = 100 * 60;
+const LAST: u32 = 65 * 60;
 
 /// The seeds whose schedules meet each single fault.
 const EXHAUSTED: std::ops::Range<u64> = 0..2;
@@ -75,7 +77,7 @@ pub fn simulation<R: Reconcile>(mode: Mode, make: impl Fn() -> R + Send + Sync +
         .objects(&GROUPS, [objects::group()])
         .objects(&MACHINE_POOLS, [objects::pool(mode)])
         .controller(make)
-        .faults()
+        .faults_until(CALM)
         .always("M1", invariants::a_deletion_has_a_reason)
         .always("M2", invariants::only_machines_are_deleted)
         .always("M3", invariants::a_node_is_drained_before_its_instance_goes)

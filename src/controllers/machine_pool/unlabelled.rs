@@ -64,6 +64,11 @@ impl Unlabelled {
         self.all().remove(pool);
     }
 
+    /// The next search is one for all Machines.
+    pub(super) fn forget_all(&self) {
+        self.all().clear();
+    }
+
     /// Looks for Machines that the caches showed and show no longer, for those of instances without
     /// one, and once for all. Returns whether the result is new.
     pub(super) async fn search<C: Cluster>(

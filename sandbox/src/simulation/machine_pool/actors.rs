@@ -17,7 +17,7 @@ use crate::api::Object;
 use crate::simulation::declared::{Stored, Users};
 
 /// The last moment at which something is changed, in seconds.
-pub(super) const QUIET: u32 = 45 * 60;
+pub(super) const QUIET: u32 = 20 * 60;
 
 /// An instance, as the cloud knows it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -138,22 +138,22 @@ impl Round<'_, '_> {
         if self.second == 10 {
             self.strategies();
         }
-        if self.happens(15) {
+        if self.happens(30) {
             let replicas = self.users.random().below(6);
             self.patch(&MACHINE_POOLS, POOL, json!({"spec": {"replicas": replicas}}));
         }
-        if self.happens(15) {
+        if self.happens(30) {
             let version = format!("v1.{}.0", self.users.random().below(4));
             let patch = json!({"spec": {"template": {"spec": {"version": version}}}});
             self.patch(&MACHINE_POOLS, POOL, patch);
         }
-        if self.happens(5) {
+        if self.happens(10) {
             let seconds = self.users.random().between(20, 90);
             let deletion = json!({"deletion": {"nodeDrainTimeoutSeconds": seconds}});
             self.patch(&MACHINE_POOLS, POOL, json!({"spec": {"template": {"spec": deletion}}}));
         }
         match is_paused(pool) {
-            false if self.happens(4) => self.annotate(&MACHINE_POOLS, POOL, PAUSED, &json!("")),
+            false if self.happens(8) => self.annotate(&MACHINE_POOLS, POOL, PAUSED, &json!("")),
             true if self.is_quiet() || self.happens(150) => {
                 self.annotate(&MACHINE_POOLS, POOL, PAUSED, &Value::Null);
             }
@@ -161,7 +161,7 @@ impl Round<'_, '_> {
         }
         // A pool without a finalizer of Capstan or of a core manager leaves objects behind.
         let is_held = self.mode == Mode::Extend || finalizers(pool).iter().any(|one| one == FINALIZER);
-        if is_held && self.happens(1) {
+        if is_held && self.happens(2) {
             self.users.delete(&MACHINE_POOLS, NAMESPACE, POOL);
         }
         self.edit_machines(&stored);
@@ -193,15 +193,15 @@ impl Round<'_, '_> {
         let Some(machine) = self.users.random().pick(&names).cloned() else {
             return;
         };
-        if self.happens(10) {
+        if self.happens(20) {
             self.users.delete(&CLUSTER_API_MACHINES, NAMESPACE, &machine);
         }
-        if self.happens(10) {
+        if self.happens(20) {
             let mark = "cluster.x-k8s.io/delete-machine";
             self.annotate(&CLUSTER_API_MACHINES, &machine, mark, &json!("yes"));
         }
         // A core manager restores the label on its own.
-        if self.mode == Mode::Own && self.happens(6) {
+        if self.mode == Mode::Own && self.happens(12) {
             let labels = match self.users.random().permille(500) {
                 true => json!({"cluster.x-k8s.io/pool-name": null}),
                 false => json!({"cluster.x-k8s.io/cluster-name": "another"}),

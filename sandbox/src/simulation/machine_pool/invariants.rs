@@ -175,8 +175,8 @@ pub(super) fn a_node_is_drained_before_its_instance_goes(change: &Change<'_>) ->
     })
 }
 
-/// M6: the controller creates a Machine only for an infrastructure machine that exists, and one
-/// Machine for each instance.
+/// M6: the controller creates a Machine only for an infrastructure machine that exists, with its
+/// name, and one Machine for each instance.
 pub(super) fn an_instance_gets_one_machine(change: &Change<'_>) -> Result<(), String> {
     let created = change.after.filter(|_| change.by_controller && change.before.is_none());
     let Some(machine) = created.filter(|_| change.kind == &CLUSTER_API_MACHINES) else {
@@ -192,16 +192,23 @@ pub(super) fn an_instance_gets_one_machine(change: &Change<'_>) -> Result<(), St
             .filter(|one| name(one) != name(machine));
         let exists = is_record(machine) || moment.get(&INSTANCES, NAMESPACE, reference).is_some();
         // The caches do not show a Machine that lost a label; a record beside it is deleted later.
-        let label = "/metadata/labels/cluster.x-k8s.io~1pool-name";
+        let is_labelled = |one: &Object| {
+            text(one, "/metadata/labels/cluster.x-k8s.io~1pool-name") == POOL
+                && text(one, "/metadata/labels/cluster.x-k8s.io~1cluster-name") == "c"
+        };
         let is_same = |one: &Object| {
-            let is_shown = !is_record(machine) || text(one, label) == POOL;
+            let is_shown = !is_record(machine) || is_labelled(one);
             let same_id = !id.is_empty() && text(one, "/spec/providerID") == id;
             is_shown && (text(one, "/spec/infrastructureRef/name") == reference || same_id)
         };
-        exists && !others.any(is_same)
+        let is_named = is_record(machine) || name(machine) == reference;
+        exists && is_named && !others.any(is_same)
     };
     check(change.moments.iter().any(is_first), || {
-        format!("Machine {} is a second one, or has no instance", name(machine))
+        format!(
+            "Machine {} is a second one, has another name, or has no instance",
+            name(machine)
+        )
     })
 }
 
