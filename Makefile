@@ -40,6 +40,8 @@ test: simulator ## Run all tests with a real API server, and every single fault 
 	$(SIMULATE)-control-planes --scenario both --exhaustive
 	$(SIMULATE)-control-planes --mutants --seeds 40
 	$(SIMULATE)-both-apis --mutants --seeds 60
+	$(SIMULATE)-machine-pools --seeds 50
+	$(SIMULATE)-machine-pools --mutants --seeds 200
 
 simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=release for millions of seeds
 	$(SIMULATE) --digest --seeds 16 | diff sandbox/tests/simulation/traces.txt -
@@ -50,6 +52,7 @@ simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=re
 	$(SIMULATE) --scenario corners --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE)-control-planes --from $(FROM) --seeds $$((($(SEEDS) + 49) / 50))
 	$(SIMULATE)-both-apis --from $(FROM) --seeds $$((($(SEEDS) + 79) / 80))
+	$(SIMULATE)-machine-pools --from $(FROM) --seeds $$((($(SEEDS) + 199) / 200))
 
 MUTANTS := $(or $(CARGO_TARGET_DIR),target)/generated-mutants
 mutants: simulator ## Change each point of the decisions, and hunt the changes: ROUNDS=10 AGAIN=1 SAMPLE=40

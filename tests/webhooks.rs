@@ -242,9 +242,11 @@ fn the_removal_of_finalizers_during_a_deletion_is_exempt_and_every_condition_is_
         let sets = "not-by-the-controllers-of-control-plane-machine-sets";
         let metadata = "not-metadata-written-by-the-controllers";
         let elsewhere = "not-a-deletion-in-another-namespace";
+        let instances = "not-the-instances-written-by-the-controllers";
         let expected: &[&str] = match (is_mirrored(&webhook), phase) {
             _ if is_of(&webhook, "kubeadmcontrolplanetemplate") => &[exempt],
-            _ if is_of(&webhook, "kubeadmcontrolplane") || is_of(&webhook, "machinepool") => &[metadata, exempt],
+            _ if is_of(&webhook, "kubeadmcontrolplane") => &[metadata, exempt],
+            _ if is_of(&webhook, "machinepool") => &[metadata, instances, exempt],
             (_, Phase::Mutate) if is_of(&webhook, ".controlplane.") => &[metadata, exempt],
             _ if is_of(&webhook, ".controlplane.") => &[metadata, elsewhere, exempt],
             (true, _) if webhook["name"].as_str().unwrap().contains("machine-api") => {
@@ -355,7 +357,7 @@ fn only_requests_of_the_controllers_of_an_api_are_not_reviewed() {
 
 /// The webhooks of an owner of machines, by the kind in their names, and the controllers that write
 /// its metadata.
-const OWNERS: [(&str, &[&str]); 3] = [
+const OWNERS: [(&str, &[&str]); 4] = [
     (
         ".controlplanemachineset.",
         &[
@@ -374,7 +376,52 @@ const OWNERS: [(&str, &[&str]); 3] = [
             "system:serviceaccount:capi-kubeadm-control-plane-system:capi-kubeadm-control-plane-manager",
         ],
     ),
+    (
+        ".machinepool.",
+        &[
+            "system:serviceaccount:openshift-machine-api:capstan-machine-pool",
+            "system:serviceaccount:openshift-cluster-api:capi-manager",
+            "system:serviceaccount:capi-system:capi-manager",
+        ],
+    ),
 ];
+
+#[test]
+fn the_instances_of_a_pool_are_not_reviewed_for_its_controllers_only() {
+    let token = json!({"authentication.kubernetes.io/credential-id": ["JTI=1"]});
+    let pool = |ids: &[&str], replicas: u8| json!({"spec": {"providerIDList": ids, "replicas": replicas}});
+    let without = |replicas: u8| json!({"spec": {"replicas": replicas}});
+    let mut larger = pool(&["a"], 3);
+    larger["spec"]["clusterName"] = json!("c");
+    // Object, old object, and whether the webhook reviews a request of the controllers.
+    let cases = [
+        (pool(&["a", "b"], 3), pool(&["a"], 3), false),
+        (pool(&["a"], 3), without(3), false),
+        (without(3), pool(&["a"], 3), false),
+        (pool(&["a", "b"], 4), pool(&["a"], 3), true),
+        (larger.clone(), pool(&["a"], 3), true),
+        (pool(&["a"], 3), larger, true),
+    ];
+    let controllers = [
+        "system:serviceaccount:openshift-machine-api:capstan-machine-pool",
+        "system:serviceaccount:openshift-cluster-api:capi-manager",
+    ];
+    for (_, webhook) in webhooks().iter().filter(|(_, webhook)| is_of(webhook, "machinepool")) {
+        let expression = webhook["matchConditions"][1]["expression"].as_str().unwrap();
+        let program = Program::compile(expression).unwrap();
+        for (object, old, asked) in &cases {
+            let asked_with = |user: &str, extra: &Value| {
+                let request = json!({"operation": "UPDATE", "userInfo": {"username": user, "extra": extra}});
+                program.evaluate_request(&request, Some(object), Some(old)).unwrap()
+            };
+            for user in controllers {
+                assert_eq!(asked_with(user, &token), *asked, "{object} {old}");
+                assert!(asked_with(user, &json!({})), "an impersonated user is reviewed");
+            }
+            assert!(asked_with("admin", &token), "{object} {old}");
+        }
+    }
+}
 
 #[test]
 fn metadata_of_an_owner_is_not_reviewed_for_its_controllers_only() {

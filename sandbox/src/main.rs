@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use capstan_sandbox::bench;
 use capstan_sandbox::control_plane::{Binaries, ControlPlane, Options};
 use capstan_sandbox::installation::Cluster;
+use capstan_sandbox::simulation::machine_pool::command;
 use capstan_sandbox::simulation::{both_apis, control_planes, generated};
 use capstan_sandbox::tour::{self, Guest, Home, Neighbourhood, Screen};
 use capstan_sandbox::{release, simulation};
@@ -187,6 +188,8 @@ enum Command {
     },
     /// The same for the controller of ControlPlanes, in clusters of its own
     SimulateControlPlanes(ControlPlanes),
+    /// The same for the controller of MachinePools, beside a core manager and in its place
+    SimulateMachinePools(command::Arguments),
     /// The same for the controllers of objects in both APIs
     SimulateBothApis(BothApis),
     /// The same for the controller of KubeadmControlPlanes, with a managed cluster
@@ -312,6 +315,7 @@ fn main() -> ExitCode {
         }),
         command @ Command::Simulate { .. } => simulate_command(command),
         Command::SimulateControlPlanes(arguments) => simulate_control_planes(&arguments),
+        Command::SimulateMachinePools(arguments) => simulate_machine_pools(&arguments),
         Command::SimulateBothApis(arguments) => simulate_both_apis(&arguments),
         Command::SimulateKubeadm { from, seeds, trace } => simulate_kubeadm(from, seeds, trace),
         Command::Mutants { seeds, trace, output } => mutants(seeds, trace, output),
@@ -467,6 +471,11 @@ fn simulate_both_apis(arguments: &BothApis) -> Result<()> {
         let sum = both_apis::simulate(arguments.from, arguments.seeds, threads)?;
         print_summary(&sum, None, Output::Text)
     }
+}
+
+#[expect(clippy::print_stdout, reason = "the result of the command")]
+fn simulate_machine_pools(arguments: &command::Arguments) -> Result<()> {
+    command::run(arguments, threads(arguments.cores), &|text| print!("{text}"))
 }
 
 #[expect(clippy::print_stdout, reason = "the result of the command")]

@@ -13,7 +13,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use capstan_core::admission::Feature;
+use capstan_core::api::cluster_x_k8s_io::API_VERSION;
+use capstan_core::api::cluster_x_k8s_io::machine_pool::KIND;
 use capstan_core::api::machine_openshift_io::NAMESPACE;
+use capstan_core::pool::removal::FINALIZER;
 use kube::Client;
 use kube::api::{ApiResource, DeleteParams, GroupVersionKind, ListParams, PropagationPolicy};
 use serde_json::Value;
@@ -416,6 +419,7 @@ async fn gone(args: &Args, client: &Client, object: &Value, report: &mut Report)
 /// Reports what stays in the cluster, and what a user may have to do with it.
 async fn kept(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<()> {
     report.ok(KEPT, format!("the namespace {}", args.namespace), "");
+    held_pools(client, report).await;
     if !args.crds {
         report.ok(KEPT, "the CRDs and their objects", "delete the CRDs with --crds");
         let sets = named("machine.openshift.io/v1", "ControlPlaneMachineSet", &args.namespace, "");
@@ -433,6 +437,28 @@ async fn kept(args: &Args, client: &Client, report: &mut Report) -> anyhow::Resu
         }
     }
     Ok(())
+}
+
+/// Reports the MachinePools whose deletion waits for a controller of Capstan.
+async fn held_pools(client: &Client, report: &mut Report) {
+    let pools = named(API_VERSION, KIND, "", "");
+    // A cluster without the CRD has no pools.
+    let Ok(list) = installed::api(client, &pools).list(&ListParams::default()).await else {
+        return;
+    };
+    for pool in list.items {
+        let finalizers = pool.metadata.finalizers.iter().flatten();
+        if finalizers.into_iter().any(|one| one == FINALIZER) {
+            let [namespace, name] =
+                [&pool.metadata.namespace, &pool.metadata.name].map(|field| field.as_deref().unwrap_or_default());
+            report.warn(
+                KEPT,
+                format!("MachinePool {namespace}/{name}"),
+                format!("it has the finalizer {FINALIZER}, and no controller of Capstan removes it"),
+                "Remove the finalizer as \"Deletion of a pool\" in docs/machine-pools.md says.",
+            );
+        }
+    }
 }
 
 #[cfg(test)]

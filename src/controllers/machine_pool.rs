@@ -12,6 +12,7 @@ mod kinds;
 mod metrics;
 mod nodes;
 mod running;
+mod unlabelled;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,6 +38,7 @@ use crate::runtime::{
 use crate::workload::{ManagedCluster, ManagedClusters};
 use kinds::{Kinds, Needed};
 use nodes::KnownNodes;
+use unlabelled::{Names, Unlabelled};
 
 pub use kinds::{WatchKinds, WatchedKind};
 pub use metrics::MachinePoolMetrics;
@@ -54,6 +56,7 @@ pub struct MachinePools<W> {
     mode: Mode,
     kinds: Kinds,
     nodes: Mutex<BTreeMap<ObjectRef, KnownNodes>>,
+    unlabelled: Unlabelled,
     metrics: MachinePoolMetrics,
 }
 
@@ -70,6 +73,7 @@ pub struct Found {
     key: ObjectRef,
     pool: Arc<MachinePool>,
     needed: Needed,
+    names: Names,
     /// The state and the plan; `None` while the infrastructure is not known.
     assessed: Option<(PoolState, Plan)>,
     /// The cluster whose Nodes decide, if any.
@@ -84,6 +88,7 @@ impl<W> MachinePools<W> {
             mode,
             kinds: Kinds::new(watch),
             nodes: Mutex::default(),
+            unlabelled: Unlabelled::default(),
             metrics,
         }
     }
@@ -93,8 +98,15 @@ impl<W> MachinePools<W> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The objects of a pool in a view; `None` while a part is not known.
-    fn observed(&self, pool: &Arc<MachinePool>, key: &ObjectRef, view: &View, needed: &Needed) -> Option<Observed> {
+    /// The objects of a pool in a view, and the names of the machines that it shows; `None` while a
+    /// part is not known.
+    fn observed(
+        &self,
+        pool: &Arc<MachinePool>,
+        key: &ObjectRef,
+        view: &View,
+        needed: &Needed,
+    ) -> Option<(Observed, Names)> {
         let (namespace, template) = (key.namespace.as_str(), &pool.spec.template.spec);
         let of = |role: &Option<(String, String)>, name: &str| {
             let Some((group, kind)) = role else { return Some(None) };
@@ -124,6 +136,17 @@ impl<W> MachinePools<W> {
         let machines = view.within::<Machine>(&CLUSTER_API_MACHINES, namespace);
         let own = machines.filter(|machine| observed.is_of_pool(&machine.metadata.labels));
         observed.machines = own.cloned().collect();
+        let shown = observed.machines.iter().map(|machine| machine.metadata.name());
+        let shown: BTreeSet<String> = shown.map(str::to_owned).collect();
+        let instances = observed.instances.iter().map(|one| one.metadata.name());
+        let without = instances.filter(|name| !shown.contains(*name)).map(str::to_owned);
+        let names = Names {
+            without: without.collect(),
+            machines: shown,
+        };
+        let unlabelled = self.unlabelled.of(key).into_iter();
+        let hidden = unlabelled.filter(|machine| !names.machines.contains(machine.metadata.name()));
+        observed.machines.extend(hidden);
         if let Some((group, kind)) = &needed.machines {
             hidden::add(&mut observed, view, namespace, &self.kinds.known(group, kind)?);
         }
@@ -131,7 +154,7 @@ impl<W> MachinePools<W> {
             observed.nodes = nodes;
             observed.knows_nodes = true;
         }
-        Some(observed)
+        Some((observed, names))
     }
 
     /// The kind of the object that a step writes.
@@ -241,6 +264,7 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         let is_gone = view.objects.metadata(object).is_none();
         if is_gone {
             self.nodes().remove(object);
+            self.unlabelled.forget(object);
             self.kinds.forget(object);
             self.metrics.gone(object);
         }
@@ -248,6 +272,8 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
     }
 
     fn leadership(&self, is_leader: bool) {
+        // Another leader may have made Machines that lost a label since.
+        self.unlabelled.forget_all();
         if !is_leader {
             self.metrics.forget();
         }
@@ -270,6 +296,7 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         let infrastructure = self.kinds.infrastructure_of(pool, view);
         let needed = Needed::of(pool, infrastructure.as_deref(), self.mode);
         let observed = self.observed(pool, key, view, &needed);
+        let (observed, names) = observed.unzip();
         let assessed = observed.map(|observed| {
             let state = PoolState::observe(&observed, moment.time);
             let plan = plan(&state, self.mode, moment.time);
@@ -280,6 +307,7 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
             key: key.clone(),
             pool: Arc::clone(pool),
             needed,
+            names: names.unwrap_or_default(),
             assessed,
             nodes_of,
         })
@@ -287,10 +315,16 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
 
     async fn inquire<C: Cluster>(&self, cluster: &C, observed: &Found) -> bool {
         let is_unknown = observed.assessed.is_none();
-        let discovered = self
+        let mut discovered = self
             .kinds
             .discover(cluster, &observed.key, &observed.needed, is_unknown)
             .await;
+        if self.mode == Mode::Own && !is_unknown {
+            let searched = self
+                .unlabelled
+                .search(cluster, &observed.key, &observed.pool, &observed.names);
+            discovered |= searched.await;
+        }
         let Some(of) = &observed.nodes_of else {
             self.nodes().remove(&observed.key);
             return discovered;
@@ -316,14 +350,21 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         observed: &Found,
     ) -> Result<Option<View>, StepError> {
         let named = |name: &str| NamespacedName::new(key.namespace.as_str(), name);
-        let pool = &observed.pool;
         let live = view
             .refreshed::<MachinePool>(cluster, &MACHINE_POOLS, &named(&key.name))
             .await?;
-        let cluster_key = named(&pool.spec.cluster_name);
+        let cluster_key = named(&observed.pool.spec.cluster_name);
         let mut live = live
             .refreshed::<ClusterObject>(cluster, &CLUSTER_API_CLUSTERS, &cluster_key)
             .await?;
+        // What the pool and its infrastructure object say now decides what is read.
+        let pool = match live
+            .objects
+            .get::<MachinePool>(&MACHINE_POOLS, &key.namespace, &key.name)
+        {
+            Some(pool) => Arc::clone(pool),
+            None => return Ok(Some(live)),
+        };
         let selector = format!(
             "{}={},{}={}",
             label::CLUSTER,
@@ -331,11 +372,12 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
             label::POOL_NAME,
             label_value(&key.name)
         );
-        relist::<Machine, C>(&mut live, cluster, &CLUSTER_API_MACHINES, key, pool, &selector).await?;
+        relist::<Machine, C>(&mut live, cluster, &CLUSTER_API_MACHINES, key, &pool, &selector).await?;
         let template = &pool.spec.template.spec;
+        let whole = Needed::of(&pool, None, self.mode);
         let objects = [
-            (&observed.needed.infrastructure, &template.infrastructure_ref.name),
-            (&observed.needed.bootstrap, &template.bootstrap.config_ref.name),
+            (&whole.infrastructure, &template.infrastructure_ref.name),
+            (&whole.bootstrap, &template.bootstrap.config_ref.name),
         ];
         for (role, name) in objects {
             let kind = role.as_ref().and_then(|(group, kind)| self.kinds.known(group, kind));
@@ -343,10 +385,12 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
                 live = live.refreshed::<Infrastructure>(cluster, &kind, &named(name)).await?;
             }
         }
-        let machines = observed.needed.machines.as_ref();
+        let infrastructure = self.kinds.infrastructure_of(&pool, &live);
+        let needed = Needed::of(&pool, infrastructure.as_deref(), self.mode);
+        let machines = needed.machines.as_ref();
         if let Some(kind) = machines.and_then(|(group, kind)| self.kinds.known(group, kind)) {
-            relist::<Infrastructure, C>(&mut live, cluster, &kind, key, pool, &selector).await?;
-            if let Some(labelled) = self.observed(pool, key, &live, &observed.needed) {
+            relist::<Infrastructure, C>(&mut live, cluster, &kind, key, &pool, &selector).await?;
+            if let Some((labelled, _)) = self.observed(&pool, key, &live, &needed) {
                 hidden::read(&mut live, cluster, key, &labelled, &kind, self.mode).await?;
             }
         }
@@ -479,6 +523,7 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         });
         let taken = reconciled.taken.iter().filter_map(|at| plan.steps.get(*at));
         let is_unwatched = !pool.unlabelled.is_empty() || !pool.strays.is_empty();
+        let is_unwatched = is_unwatched || self.unlabelled.is_unwatched(&observed.key);
         let is_polled = observed.nodes_of.is_some() || is_unwatched;
         let polled = now.checked_add(NODES_AGE).ok().filter(|_| is_polled);
         Report {

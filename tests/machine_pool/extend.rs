@@ -6,15 +6,10 @@ use anyhow::ensure;
 use capstan_core::pool::Mode;
 use serde_json::{Value, json};
 
-use crate::world::{NAMESPACE, World, condition, message, name};
+use crate::world::{NAMESPACE, World, condition, message, name, rolling};
 
 const OLD: &str = "v1.35.0";
 const NEW: &str = "v1.36.0";
-
-fn rolling(max_unavailable: usize) -> Value {
-    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": max_unavailable}});
-    json!({"capstan.dev/rollout": json!({ "strategy": strategy }).to_string()})
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pool_is_scaled_repaired_rolled_out_and_deleted_beside_the_core_manager() {

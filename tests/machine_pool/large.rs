@@ -1,5 +1,7 @@
 //! A large pool: what it costs. `CAPSTAN_POOL_SIZE` is the number of machines.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
@@ -10,28 +12,32 @@ use serde_json::json;
 use crate::world::{NAMESPACE, USER_KUBECONFIG, World, condition};
 
 /// The built binary with the controller. It ends with the test.
-struct Binary(Child);
+struct Binary {
+    process: Child,
+    health: u16,
+}
 
 impl Binary {
     fn start(world: &World) -> Self {
         let (user, groups) = USER_KUBECONFIG;
         let kubeconfig = world.plane.kubeconfig_for(user, groups).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_capstan"))
+        let health = free_port().unwrap();
+        let process = Command::new(env!("CARGO_BIN_EXE_capstan"))
             .args(["serve", "--machine-pool-controllers", "--controllers-only"])
             .args(["--dev-certificate=memory", "--dns-name=localhost", "--log=warn"])
             .arg(format!("--listen=127.0.0.1:{}", free_port().unwrap()))
-            .arg(format!("--health-addr=127.0.0.1:{}", free_port().unwrap()))
+            .arg(format!("--health-addr=127.0.0.1:{health}"))
             .arg("--kubeconfig")
             .arg(kubeconfig)
             .stdin(Stdio::null())
             .spawn()
             .unwrap();
-        Self(child)
+        Self { process, health }
     }
 
     /// A number of kilobytes in the status of the process.
     fn kilobytes(&self, field: &str) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
         line.trim_start_matches(':')
             .trim()
@@ -39,12 +45,30 @@ impl Binary {
             .parse()
             .unwrap()
     }
+
+    /// The reconciles so far, and the seconds that they took.
+    fn reconciles(&self) -> (f64, f64) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.health)).unwrap();
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let sum = |name: &str| -> f64 {
+            let lines = text.lines().filter(|line| line.starts_with(name));
+            lines
+                .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+                .sum()
+        };
+        let name = "capstan_reconcile_duration_seconds";
+        (sum(&format!("{name}_count")), sum(&format!("{name}_sum")))
+    }
 }
 
 impl Drop for Binary {
     fn drop(&mut self) {
-        let _ended = self.0.kill();
-        let _ended = self.0.wait();
+        let _ended = self.process.kill();
+        let _ended = self.process.wait();
     }
 }
 
@@ -91,9 +115,11 @@ async fn a_large_pool_costs_a_few_writes_for_each_machine() {
     );
     // One patch for each Machine, and the status while the pool grows.
     assert!(copied(&writes) <= size + size / 10 + 2, "{} patches", copied(&writes));
+    assert!(writes.len() <= 3 * size + 20, "{} writes", writes.len());
+    nothing_is_written_without_a_change(&world, &binary).await;
 
-    // One edit of the pool that concerns no Machine is one reconcile without a write.
-    let began = Instant::now();
+    // One edit of the pool that concerns each Machine is one patch for each Machine.
+    let (began, before) = (Instant::now(), world.writes().len());
     let patch = json!({"spec": {"template": {"spec": {"deletion": {"nodeDrainTimeoutSeconds": 60}}}}});
     world.edit("p", &patch).await;
     world
@@ -108,6 +134,8 @@ async fn a_large_pool_costs_a_few_writes_for_each_machine() {
         })
         .await;
     println!("a new timeout reached {size} machines after {:?}", began.elapsed());
+    let patches = copied(&world.writes()[before..]);
+    assert!((size..=size + size / 10 + 2).contains(&patches), "{patches} patches");
     let _deleted = world
         .plane
         .kubectl()
@@ -116,4 +144,31 @@ async fn a_large_pool_costs_a_few_writes_for_each_machine() {
         .await
         .context("deleting the pool")
         .unwrap();
+}
+
+/// A change that demands nothing is reconciled, and nothing is written. The last status follows the
+/// last Machine, so that a change is repeated until then.
+async fn nothing_is_written_without_a_change(world: &World, binary: &Binary) {
+    let mut changes = 0;
+    let (reconciles, took) = world
+        .wait_for("a reconcile that writes nothing", async || {
+            changes += 1;
+            let (before, (count, seconds)) = (world.writes().len(), binary.reconciles());
+            let note = format!("note={changes}");
+            world
+                .kubectl(&["annotate", "machinepool", "p", "-n", NAMESPACE, "--overwrite", &note])
+                .await;
+            let (now, took) = world
+                .wait_for("a reconcile", async || {
+                    let (now, took) = binary.reconciles();
+                    ensure!(now > count);
+                    Ok(Some((now, took)))
+                })
+                .await;
+            let writes = world.writes();
+            ensure!(writes.len() == before, "{:?}", &writes[before..]);
+            Ok(Some((now - count, took - seconds)))
+        })
+        .await;
+    println!("{reconciles} reconcile(s) without a change took {took} s");
 }

@@ -10,8 +10,11 @@
     reason = "a panic fails the test, and the sizes are of interest"
 )]
 
+mod drain;
 mod extend;
 mod large;
+mod live;
+mod outage;
 mod own;
 mod records;
 mod world;

@@ -61,6 +61,7 @@ async fn capstan_alone_creates_scales_replaces_and_deletes_the_machines_of_a_poo
         .await;
     world.wait_until_settled(&pool, 3, "v1.35.0").await;
 
+    labels_return(&world, &pool).await;
     world
         .kubectl(&["delete", "machinepool", &pool, "-n", NAMESPACE, "--wait=false"])
         .await;
@@ -80,4 +81,36 @@ async fn capstan_alone_creates_scales_replaces_and_deletes_the_machines_of_a_poo
         })
         .await;
     controller.running.stop().await;
+}
+
+/// A Machine that loses the labels of its pool gets them back, and no second Machine is created.
+async fn labels_return(world: &World, pool: &str) {
+    let kind = "machines.cluster.x-k8s.io";
+    let launched = world.cloud.launched();
+    let machines = world.wait_until_settled(pool, 3, "v1.35.0").await;
+    let (pool_label, cluster_label) = ("cluster.x-k8s.io/pool-name", "cluster.x-k8s.io/cluster-name");
+    for (machine, label) in machines.iter().zip([pool_label, cluster_label]) {
+        let removal = format!("{label}-");
+        let machine = name(machine);
+        world
+            .kubectl(&["label", kind, &machine, "-n", NAMESPACE, &removal])
+            .await;
+    }
+    let again = world
+        .wait_for("the labels to return", async || {
+            let machines = world.objects(kind).await?;
+            let has = |one: &serde_json::Value| {
+                let labels = &one["metadata"]["labels"];
+                labels[cluster_label] == "c" && labels.get(pool_label).is_some()
+            };
+            ensure!(machines.iter().all(has), "{machines:#?}");
+            Ok(Some(machines))
+        })
+        .await;
+    let uids = |machines: &[serde_json::Value]| {
+        let uids = machines.iter().map(|one| one["metadata"]["uid"].to_string());
+        uids.collect::<std::collections::BTreeSet<String>>()
+    };
+    assert_eq!(uids(&machines), uids(&again));
+    assert_eq!(world.cloud.launched(), launched);
 }

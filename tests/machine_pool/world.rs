@@ -58,6 +58,12 @@ impl Controller {
     }
 }
 
+/// The annotation with a rolling strategy.
+pub(crate) fn rolling(max_unavailable: usize) -> Value {
+    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": max_unavailable}});
+    json!({"capstan.dev/rollout": json!({ "strategy": strategy }).to_string()})
+}
+
 fn list(items: &[Value]) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }

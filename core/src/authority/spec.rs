@@ -287,7 +287,7 @@ impl PairMember {
     /// - A ControlPlaneMachineSet that owns the Machine of the Machine API. It exists in the Machine
     ///   API only, so a Machine of Cluster API cannot name it (decision 86).
     /// - A MachineSet that owns the mirror, if the authoritative Machine is deleted. The mirror loses
-    ///   its instance, and the MachineSet would count it as a replica (decision 92).
+    ///   its instance, and the MachineSet would count it as a replica (decision 89).
     pub fn deciding_owner<'a>(
         &'a self,
         other: Option<&'a Self>,

@@ -1,11 +1,14 @@
 //! Defects of the Machines of pools: what an attacker found.
 
+use std::ops::Range;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Mode;
 use super::action::{Action, Plan};
 use super::plan::plan;
+use super::progress;
 use super::samples::{World, now};
 use super::status;
 
@@ -74,8 +77,20 @@ fn v97_a_machine_stays_while_the_provider_lists_its_instance() {
 /// What happens with a strategy while new machines run `version`: the names of the Machines that
 /// are deleted in some rounds, and the reasons of `Degraded` at the end.
 fn roll(world: &mut World, version: &str) -> (Vec<String>, Vec<&'static str>) {
+    roll_with(world, 10..50, |world| {
+        let node = world.nodes.last_mut().unwrap();
+        node["status"]["nodeInfo"]["kubeletVersion"] = json!(version);
+    })
+}
+
+/// The same with a change of each new machine, whose numbers are given.
+fn roll_with(
+    world: &mut World,
+    numbers: Range<usize>,
+    change: impl Fn(&mut World),
+) -> (Vec<String>, Vec<&'static str>) {
     let mut deleted = Vec::new();
-    for number in 10..50 {
+    for number in numbers {
         let plan = world.plan();
         for step in &plan.steps {
             match &step.action {
@@ -89,8 +104,7 @@ fn roll(world: &mut World, version: &str) -> (Vec<String>, Vec<&'static str>) {
                         objects.remove(place.unwrap());
                     }
                     world.add(number);
-                    let node = world.nodes.last_mut().unwrap();
-                    node["status"]["nodeInfo"]["kubeletVersion"] = json!(version);
+                    change(world);
                     deleted.push(step.subject.name.clone());
                 }
                 other => panic!("{other:?}"),
@@ -118,7 +132,7 @@ fn v98_machines_that_never_get_the_version_end_the_rollout() {
     let degraded = conditions.iter().find(|condition| condition.type_ == "Degraded");
     let message = &degraded.unwrap().message;
     assert!(
-        message.contains("was created for v1.33.1 and runs v1.33.0"),
+        message.contains("is outdated (it runs v1.33.0, and the template has v1.33.1)"),
         "{message}"
     );
 
@@ -164,7 +178,8 @@ fn v98_the_record_of_a_rollout_names_the_newest_machine_and_is_written_once() {
     let newest: Timestamp = "2026-05-01T00:02:00Z".parse().unwrap();
     let text = patch["metadata"]["annotations"]["capstan.dev/rollout-progress"].as_str();
     let record: Value = serde_json::from_str(text.unwrap()).unwrap();
-    let expected = json!({"version": "v1.33.1", "newest": newest.to_string(), "repeated": false});
+    let model = progress::model(&world.state());
+    let expected = json!({"version": "v1.33.1", "model": model, "newest": newest.to_string(), "repeated": false});
     assert_eq!(record, expected);
     assert_eq!(patch["metadata"]["resourceVersion"], "3");
     json_patch::merge(&mut world.pool, patch);
@@ -231,4 +246,49 @@ fn v101_a_machine_that_took_the_name_of_an_instance_is_named_and_not_created_aga
     assert!(message.contains("Machine p-1 exists without the labels"), "{message}");
     // The core manager creates the Machines otherwise.
     assert_eq!(reasons(&world.plan()), Vec::<&str>::new());
+}
+
+/// The provider reports the newest machine as outdated.
+fn report_outdated(world: &mut World) {
+    let instance = world.instances.last_mut().unwrap();
+    instance["status"] = json!({"latestModelApplied": false});
+}
+
+#[test]
+fn v120_machines_that_their_provider_reports_as_outdated_for_ever_end_the_rollout() {
+    for version in ["v1.33.0", ""] {
+        let mut world = World::new(3);
+        world.pool["spec"]["template"]["spec"]["version"] = json!(version);
+        world.rolling(&json!(1));
+        world.infrastructure["spec"] = json!({"template": {"image": "a"}});
+        report_outdated(&mut world);
+        let (deleted, stopped) = roll_with(&mut world, 10..24, report_outdated);
+        assert_eq!(deleted, ["p-2", "p-11"], "{version}");
+        assert_eq!(stopped, ["NewMachinesOutdated"]);
+        let message = &world.plan().degraded[0].message;
+        for part in [
+            "Machine p-13 ",
+            "does not have the latest model",
+            "capstan.dev/rollout-progress",
+        ] {
+            assert!(message.contains(part), "{message}");
+        }
+
+        // What follows the instances is no other model. Another image is one, and another attempt.
+        world.infrastructure["spec"]["providerIDList"] = json!(["dev:///1"]);
+        world.infrastructure["spec"]["replicas"] = json!(4);
+        assert_eq!(reasons(&world.plan()), ["NewMachinesOutdated"]);
+        world.infrastructure["spec"]["template"]["image"] = json!("b");
+        let (deleted, stopped) = roll_with(&mut world, 24..30, |_| ());
+        assert_eq!((deleted.len(), stopped), (1, Vec::new()));
+
+        // A user begins a rollout again by the removal of the record.
+        report_outdated(&mut world);
+        let (_, stopped) = roll_with(&mut world, 30..40, report_outdated);
+        assert_eq!(stopped, ["NewMachinesOutdated"]);
+        let annotations = world.pool["metadata"]["annotations"].as_object_mut().unwrap();
+        annotations.remove("capstan.dev/rollout-progress");
+        let (deleted, stopped) = roll_with(&mut world, 40..50, |_| ());
+        assert_eq!((deleted.len(), stopped), (1, Vec::new()));
+    }
 }

@@ -58,6 +58,19 @@ pub(super) fn machine(state: &State, instance: &Infrastructure) -> Machine {
     }
 }
 
+/// The patch that gives a Machine that is being deleted the timeouts of the template; `None` if it
+/// has them. Without them, a drain that is held has no end, and an edit of the timeout would not
+/// end it.
+pub(super) fn deletion_patch(state: &State, member: &Member) -> Option<Value> {
+    let machine = member.machine.as_ref()?;
+    let wanted = &state.pool.spec.template.spec.deletion;
+    let is_set = wanted.as_object().is_some_and(|deletion| !deletion.is_empty());
+    let existing = machine.spec.unknown_fields.get("deletion");
+    let metadata = precondition(machine).metadata();
+    let is_needed = is_set && machine.metadata.is_deleting() && !contains(existing, wanted);
+    is_needed.then(|| json!({"metadata": metadata, "spec": {"deletion": wanted}}))
+}
+
 /// The patch that gives a Machine what the template demands; `None` if it has all of it.
 pub(super) fn patch(state: &State, member: &Member, mode: Mode) -> Option<Value> {
     let machine = member.machine.as_ref()?;

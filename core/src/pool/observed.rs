@@ -120,7 +120,10 @@ impl Observed {
             }
             (cluster_api::GROUP, machine::KIND) => {
                 let machine: Machine = decode(object, cluster_api::API_VERSION)?;
-                if self.is_of_pool(&machine.metadata.labels) {
+                // A Machine that lost a label still has its owner.
+                let uid = self.pool.metadata.uid();
+                let is_owned = machine.metadata.controller().is_some_and(|owner| owner.uid == uid);
+                if self.is_of_pool(&machine.metadata.labels) || (!uid.is_empty() && is_owned) {
                     self.machines.push(Arc::new(machine));
                 } else {
                     self.unlabelled_machines.insert(machine.metadata.name().to_owned());

@@ -24,9 +24,12 @@ pub(super) fn objects(state: &State, plan: &mut Plan) {
     }
 }
 
-/// Adds the deletion of the objects of a pool that is being deleted.
+/// Adds the deletion of the objects of a pool that is being deleted. One that the pool does not
+/// control yet is adopted first, because a deleted pool would wait for it without end.
 pub(super) fn delete_objects(state: &State, plan: &mut Plan) {
     let objects = [&state.infrastructure, &state.bootstrap].into_iter().flatten();
+    plan.steps
+        .extend(objects.clone().filter_map(|object| adopted(state, object)));
     let owned = objects.filter(|object| is_owned(state, &object.metadata) && !object.metadata.is_deleting());
     plan.steps.extend(owned.map(|object| Step {
         action: Action::DeleteOwned,

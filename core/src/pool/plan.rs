@@ -31,6 +31,7 @@ pub fn plan(state: &State, mode: Mode, now: Timestamp) -> Plan {
         if mode == Mode::Own {
             own::delete_objects(state, &mut plan);
         }
+        deletion_timeouts(state, &mut plan);
         removal::decide(state, now, &mut plan);
         return plan;
     }
@@ -101,8 +102,21 @@ fn infrastructure(state: &State) -> Option<Wait> {
     Some(wait(WaitReason::Infrastructure, message))
 }
 
+/// Adds the patches of Machines that are being deleted and lack the timeouts of the template.
+fn deletion_timeouts(state: &State, plan: &mut Plan) {
+    let leaving = state
+        .members
+        .iter()
+        .filter(|member| member.is_deleting() && !member.is_record());
+    plan.steps.extend(leaving.filter_map(|member| {
+        let because = format!("Machine {} lacks the timeouts of the template", member.name);
+        patch_step(state, member, desired::deletion_patch(state, member)?, because)
+    }));
+}
+
 /// Adds the Machines that are missing, and the fields that Machines lack.
 fn machines(state: &State, mode: Mode, plan: &mut Plan) {
+    deletion_timeouts(state, plan);
     if let (Mode::Own, Some(degradation)) = (mode, strays(state)) {
         plan.degraded.push(degradation);
     }
@@ -195,11 +209,13 @@ fn dangling(state: &State, kind: &str, max_in_flight: usize) -> Option<Result<St
     let group = &state.pool.spec.template.spec.infrastructure_ref.api_group;
     let is_gone = |member: &&Member| {
         let mut machines = member.machine.iter();
-        // A Machine that never had an instance waits for one. The instance of a Machine that refers
-        // to another kind is not known.
+        // The pool's Machines are created after their infrastructure machines. Another Machine that
+        // never had an instance waits for one. The instance of a Machine that refers to another
+        // kind is not known.
         let is_known = |machine: &Machine| {
             let reference = &machine.spec.infrastructure_ref;
-            reference.kind == kind && reference.api_group == *group && !machine.spec.provider_id.is_empty()
+            let had_instance = machine.metadata.controller().is_some() || !machine.spec.provider_id.is_empty();
+            reference.kind == kind && reference.api_group == *group && had_instance
         };
         member.instance.is_none() && machines.any(|machine| is_known(machine))
     };

@@ -1,30 +1,35 @@
-//! What is recorded of a rollout, so that it ends if new machines do not get the version.
+//! What is recorded of a rollout, so that it ends if new machines are outdated too.
 //!
-//! An annotation of the pool contains the version of the template, and when the newest machine was
-//! created that existed when the version was first seen. A machine that was created later and runs
-//! another version shows that the provider does not make machines of this version. The provider may
-//! have made it before the edit, so that one more attempt follows, with the machines that exist
-//! then. After it, no outdated machine is deleted until a user acts. All times are those of the API
-//! server, so that no clock is compared with another one.
+//! An annotation of the pool contains the version of the template, a hash of what instances are
+//! made from, and when the newest machine was created that existed when both were first seen. A
+//! machine that was created later and is outdated shows that the provider does not make machines
+//! that are up to date. The provider may have made it before the edit, so that one more attempt
+//! follows, with the machines that exist then. After it, no outdated machine is deleted until a
+//! user acts. All times are those of the API server, so that no clock is compared with another one.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::action::{Action, Plan, Step};
 use super::state::{Member, State};
-use super::version;
 use crate::api::kinds::MACHINE_POOLS;
-use crate::model::{Degradation, Precondition};
+use crate::model::{Degradation, Precondition, hex_hash};
 
 /// The annotation.
 pub(super) const PROGRESS: &str = "capstan.dev/rollout-progress";
+
+/// The fields of an infrastructure object that follow its instances.
+const OF_INSTANCES: [&str; 3] = ["providerIDList", "providerID", "replicas"];
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Progress {
     /// The version of the template.
     version: String,
+    /// The hash of what instances are made from. A record without it fits every model.
+    #[serde(default)]
+    model: Option<String>,
     /// When the newest machine was created that counts as made for an older template.
     newest: Option<Timestamp>,
     /// Whether this is the second attempt.
@@ -36,7 +41,9 @@ impl Progress {
     fn of(state: &State) -> Option<Self> {
         let text = state.pool.metadata.annotations.get(PROGRESS)?;
         let progress: Self = serde_json::from_str(text).ok()?;
-        (progress.version == state.pool.spec.template.spec.version).then_some(progress)
+        let is_version = progress.version == state.pool.spec.template.spec.version;
+        let is_model = progress.model.as_ref().is_none_or(|known| *known == model(state));
+        (is_version && is_model).then_some(progress)
     }
 
     /// Whether a machine was made for the present template.
@@ -45,20 +52,29 @@ impl Progress {
     }
 }
 
+/// The hash of what instances are made from, as far as the API server knows it: the references of
+/// the template, and the spec of the infrastructure object without what follows the instances.
+pub(super) fn model(state: &State) -> String {
+    let template = &state.pool.spec.template.spec;
+    let mut spec = state.infrastructure.as_ref().map(|object| json!(object.spec));
+    if let Some(fields) = spec.as_mut().and_then(Value::as_object_mut) {
+        fields.retain(|field, _| !OF_INSTANCES.contains(&field.as_str()));
+    }
+    hex_hash(&json!([template.infrastructure_ref, template.bootstrap, spec]), 8)
+}
+
 /// Whether outdated machines may be deleted. Adds the record of the rollout if it is missing, and
 /// the reason if the rollout must stop.
 pub(super) fn may_continue(state: &State, plan: &mut Plan) -> bool {
-    let wanted = state.pool.spec.template.spec.version.as_str();
-    if wanted.is_empty() {
-        return true;
-    }
     let Some(progress) = Progress::of(state) else {
         record(state, false, plan);
         return false;
     };
     let mut staying = state.staying().filter(|member| !member.is_record());
-    let is_wrong = |member: &&Member| version::is_other(&member.version, wanted) && progress.made(member);
-    let Some(wrong) = staying.find(is_wrong) else {
+    let Some((wrong, why)) = staying.find_map(|member| {
+        let why = member.outdated.as_deref().filter(|_| progress.made(member))?;
+        Some((member, why))
+    }) else {
         return true;
     };
     if !progress.repeated {
@@ -66,9 +82,10 @@ pub(super) fn may_continue(state: &State, plan: &mut Plan) -> bool {
         return false;
     }
     let message = format!(
-        "Machine {} was created for {wanted} and runs {}, so that no outdated machine is deleted: correct the image or \
-         the version, and delete the Machine",
-        wrong.name, wrong.version
+        "Machine {} was created for the present template, and is outdated ({why}), so that no outdated machine is \
+         deleted: correct the image, the model, or the version, and delete the Machine. Without the annotation \
+         {PROGRESS} of the MachinePool, the rollout begins again",
+        wrong.name
     );
     plan.degraded.push(Degradation {
         reason: "NewMachinesOutdated",
@@ -87,11 +104,12 @@ fn record(state: &State, repeated: bool, plan: &mut Plan) {
         return;
     }
     let because = match repeated {
-        false => format!("the rollout of {version} begins"),
-        true => format!("a new machine does not run {version}, and the rollout is attempted once more"),
+        false => String::from("the rollout of the template begins"),
+        true => String::from("a new machine is outdated, and the rollout is attempted once more"),
     };
     let progress = Progress {
         version,
+        model: Some(model(state)),
         newest: state.members.iter().filter_map(Member::first_seen).max(),
         repeated,
     };

@@ -45,7 +45,9 @@ pub(super) fn decide(state: &State, plan: &mut Plan) {
         let machine = member.machine.as_ref().filter(|_| member.is_record())?;
         Some(machine.spec.provider_id.clone())
     };
-    let known: BTreeSet<String> = state.members.iter().filter_map(id_of).collect();
+    // A provider that stops to report the kind of its machines has Machines that are no records.
+    let machines = state.members.iter().filter_map(|member| member.machine.as_ref());
+    let known: BTreeSet<&str> = machines.map(|machine| machine.spec.provider_id.as_str()).collect();
     let missing = ids.iter().filter(|id| !known.contains(**id));
     plan.steps.extend(missing.map(|id| {
         let record = record(state, id);

@@ -2,15 +2,16 @@
 //!
 //! The core manager of Cluster API keeps the Nodes whose provider ID is still in the list of the
 //! pool. Capstan holds the pool with a finalizer until these Nodes are deleted. It never deletes a
-//! Node while the infrastructure object or a Machine of the pool exists, and it never holds a pool
-//! whose Cluster is deleted too, or whose infrastructure object belongs to another pool.
+//! Machine while the infrastructure object of the pool exists, or a Node while a Machine does. It
+//! never holds a pool whose Cluster is deleted too, or whose infrastructure object belongs to
+//! another pool.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::action::{Action, Plan, Step, WaitReason, wait};
+use super::action::{Action, Plan, Step, WaitReason, delete, wait};
 use super::records;
-use super::state::{State, provider_id};
+use super::state::{Member, State, provider_id};
 use crate::api::cluster_x_k8s_io::annotation::{CLUSTER_NAME, CLUSTER_NAMESPACE, OWNER_KIND, OWNER_NAME};
 use crate::api::cluster_x_k8s_io::machine_pool::KIND;
 use crate::api::core_v1::node::Node;
@@ -53,6 +54,7 @@ pub(super) fn decide(state: &State, now: Timestamp, plan: &mut Plan) {
         return plan.waits.push(wait(WaitReason::Infrastructure, message));
     }
     records::delete_all(state, plan);
+    plan.steps.extend(left_over(state));
     if !state.members.is_empty() {
         let message = format!("{} Machine(s) of the pool must be deleted", state.members.len());
         return plan.waits.push(wait(WaitReason::MachineRemoved, message));
@@ -97,6 +99,19 @@ pub(super) fn decide(state: &State, now: Timestamp, plan: &mut Plan) {
             resource_version: String::new(),
         }),
     }));
+}
+
+/// The deletion of a Machine that the provider left: its instance was gone before the provider
+/// could delete it, or it lost a label. The garbage collector would delete it after the pool, and
+/// the pool waits for it.
+fn left_over(state: &State) -> Option<Step> {
+    let is_own = |member: &&Member| {
+        let mut machines = member.machine.iter();
+        !member.is_record() && machines.any(|machine| machine.metadata.controller().is_some())
+    };
+    let member = state.staying().find(is_own)?;
+    let because = "the MachinePool is being deleted, and its infrastructure is gone";
+    delete(state, member, because.to_owned())
 }
 
 /// Whether a Node was made by an instance of the pool: the pool lists its provider ID, or the

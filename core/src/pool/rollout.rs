@@ -2,7 +2,7 @@
 //!
 //! A deletion leaves at least `replicas - maxUnavailable` machines available. While the pool has
 //! more instances than replicas, the provider deletes outdated ones itself, so that no deletion is
-//! added. If new machines do not get the version, the rollout stops; see `progress`.
+//! added. If new machines are outdated too, the rollout stops; see `progress`.
 
 use super::action::{Plan, WaitReason, about, delete, wait};
 use super::order::in_deletion_order;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::action::{Action, Mode, Plan};
 use super::observed::Observed;
 use super::plan::plan;
+use super::progress;
 use super::state::State;
 
 /// The moment of all tests.
@@ -86,7 +87,8 @@ impl World {
         self.annotate("capstan.dev/rollout", &json!({ "strategy": strategy }));
         // The rollout was recorded after all machines were made.
         let version = self.pool["spec"]["template"]["spec"]["version"].clone();
-        let progress = json!({"version": version, "newest": "2026-05-31T00:00:00Z"});
+        let model = progress::model(&self.state());
+        let progress = json!({"version": version, "model": model, "newest": "2026-05-31T00:00:00Z"});
         self.annotate("capstan.dev/rollout-progress", &progress);
     }
 

@@ -137,6 +137,22 @@ fn a_cluster_that_does_not_respond_holds_a_deleted_pool_until_the_timeout_passed
 }
 
 #[test]
+fn a_machine_that_the_provider_left_is_deleted_with_the_pool() {
+    let mut world = World::new(2);
+    world.pool["metadata"]["deletionTimestamp"] = json!("2026-06-01T11:59:00Z");
+    // The provider deletes the Machines while the infrastructure exists.
+    assert_eq!(world.deleted(), None);
+    world.infrastructure["metadata"]["name"] = json!("another");
+    world.instances.clear();
+    assert_eq!(world.deleted().as_deref(), Some("p-0"));
+    world.delete(0);
+    assert_eq!(world.deleted().as_deref(), Some("p-1"));
+    // A Machine without a controller is not the pool's own.
+    world.machines[1]["metadata"]["ownerReferences"] = json!([]);
+    assert_eq!(world.deleted(), None);
+}
+
+#[test]
 fn a_pool_gets_the_finalizer_once() {
     let mut world = World::new(1);
     world.pool["metadata"]["finalizers"] = json!(["theirs"]);
@@ -200,6 +216,18 @@ fn an_instance_that_cannot_be_deleted_alone_is_shown_as_a_record_and_never_delet
         .iter()
         .find(|one| one["metadata"]["name"] == gone.steps[0].subject.name);
     assert_eq!(id.unwrap()["spec"]["providerID"], "dev:///0");
+}
+
+#[test]
+fn an_instance_that_has_a_machine_gets_no_record_while_the_provider_forgets_the_kind() {
+    let mut world = World::new(2);
+    world.infrastructure["spec"] = json!({"providerIDList": ["dev:///0", "dev:///1", "dev:///2"]});
+    world.infrastructure["status"] = json!({"ready": true});
+    let ids: Vec<Value> = created(&world.plan())
+        .iter()
+        .map(|record| record["spec"]["providerID"].clone())
+        .collect();
+    assert_eq!(ids, [json!("dev:///2")]);
 }
 
 #[test]
@@ -324,4 +352,8 @@ fn a_pool_of_capstan_alone_has_its_cluster_its_data_and_its_counters() {
     objects[0]["metadata"]["deletionTimestamp"] = json!("2026-06-01T11:59:00Z");
     let deletes = plan(&observe(&objects, &world), Mode::Own, now());
     assert_eq!(verbs(&deletes), ["delete DevMachinePool p", "delete KubeadmConfig p"]);
+    // The pool was deleted before it became the owner: it becomes the owner first.
+    objects[1]["metadata"]["ownerReferences"] = json!([]);
+    let adopts = plan(&observe(&objects, &world), Mode::Own, now());
+    assert_eq!(verbs(&adopts), ["patch DevMachinePool p", "delete KubeadmConfig p"]);
 }

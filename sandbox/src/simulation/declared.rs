@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use crate::api::{Admit, Kind, Object, Options, Part};
 use crate::random::Random;
 
+use super::engine::exhaustive::{self, Exhausted};
 use super::engine::faults::FaultRates;
 use super::engine::kinds::{CachedKind, KindId, ObjectKey, ObjectMap};
 use super::engine::options::{Outcome, RunOptions, Violation};
@@ -305,8 +306,16 @@ impl Simulation {
     /// # Errors
     /// When the API server does not serve a declared kind, or cannot store a declared object.
     pub fn run(self, seeds: Range<u64>) -> Result<Summary> {
+        self.run_on(seeds, 2)
+    }
+
+    /// Runs these seeds on so many threads.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_on(self, seeds: Range<u64>, threads: u64) -> Result<Summary> {
         let declared = Arc::new(self);
-        run_seeds::<Declared>(&seeds, 2, |seed| Ok(schedule(seed, &declared)))
+        run_seeds::<Declared>(&seeds, threads, |seed| Ok(schedule(seed, &declared)))
     }
 
     /// Runs one seed with a trace.
@@ -319,6 +328,14 @@ impl Simulation {
             ..RunOptions::default()
         };
         Ok(World::<Declared>::new(schedule(seed, &Arc::new(self)), options)?.run())
+    }
+
+    /// Runs the schedule of one seed, once for each write and each fault of it.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn exhaust(self, seed: u64) -> Result<Exhausted> {
+        exhaustive::exhaust::<Declared>(seed, schedule(seed, &Arc::new(self)))
     }
 
     /// The first of these seeds that violates an invariant, with the violation. It looks for no

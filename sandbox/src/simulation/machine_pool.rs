@@ -2,18 +2,23 @@
 //! vanish.
 //!
 //! The actors play the reference provider, the core manager of Cluster API, its Machine controller,
-//! and a health check. Each acts late, on a part of the objects, and the group reports an instance
-//! as outdated that is not. The instances are in the status of the group object, in a field that no
-//! controller reads. The faults stop before the end.
+//! a health check, and users. Each acts late, on a part of the objects. The group reports an
+//! instance as outdated that is not, and forgets what it can do. The instances are in the status of
+//! the group object, in a field that no controller reads. With `own`, the core manager leaves the
+//! pool to Capstan. The faults stop before the end.
 
 mod actors;
+pub mod bugs;
+mod cluster_api;
+pub mod command;
 mod invariants;
 mod objects;
+mod provider;
 mod repairs;
 
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use capstan::controllers::machine_pool::{MachinePoolMetrics, MachinePools};
 use capstan::runtime::{Metrics, Reconcile};
 use capstan::workload::{AccessError, ClusterReader, ManagedCluster, ManagedClusters};
@@ -29,26 +34,39 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::declared::Simulation;
+use super::engine::exhaustive::Exhausted;
+use super::engine::run::Summary;
 use objects::{GROUPS, INSTANCES};
 
 /// Between two turns of the actors, in seconds.
 const TURN: u32 = 10;
-/// The end of the last turn. The faults stop after an hour.
-const LAST: u32 = 90 * 60;
+/// No fault occurs from this minute on.
+const CALM: i64 = 30;
+/// When everything rests, in seconds.
+const REST: u32 = 60 * 60;
+/// The end of the last turn.
+const LAST: u32 = 65 * 60;
+
+/// The seeds whose schedules meet each single fault.
+const EXHAUSTED: std::ops::Range<u64> = 0..2;
+
+/// The modes, each with the name of its simulation.
+pub const MODES: [(Mode, &str); 2] = [(Mode::Extend, "machine-pool-extend"), (Mode::Own, "machine-pool-own")];
 
 /// The controller as a process starts it.
-pub fn controller() -> MachinePools<NoClusters> {
+pub fn controller(mode: Mode) -> MachinePools<NoClusters> {
     let mut registry = Registry::default();
     let metrics = MachinePoolMetrics::register(&mut registry, Metrics::register(&mut Registry::default()));
-    MachinePools::new(NoClusters, Mode::Extend, Arc::new(|_| {}), metrics)
+    MachinePools::new(NoClusters, mode, Arc::new(|_| {}), metrics)
 }
 
 /// A pool with a controller.
 ///
 /// # Errors
 /// A definition cannot be read.
-pub fn simulation<R: Reconcile>(make: impl Fn() -> R + Send + Sync + 'static) -> Result<Simulation> {
-    let mut simulation = Simulation::new("machine-pool")
+pub fn simulation<R: Reconcile>(mode: Mode, make: impl Fn() -> R + Send + Sync + 'static) -> Result<Simulation> {
+    let name = MODES.iter().find(|(known, _)| *known == mode);
+    let mut simulation = Simulation::new(name.map_or("machine-pool", |(_, name)| *name))
         .definitions(&objects::definitions())?
         .kind::<MachinePool>(&MACHINE_POOLS)
         .kind::<Machine>(&CLUSTER_API_MACHINES)
@@ -57,21 +75,52 @@ pub fn simulation<R: Reconcile>(make: impl Fn() -> R + Send + Sync + 'static) ->
         .kind::<Infrastructure>(&INSTANCES)
         .objects(&CLUSTER_API_CLUSTERS, [objects::cluster()])
         .objects(&GROUPS, [objects::group()])
-        .objects(&MACHINE_POOLS, [objects::pool()])
+        .objects(&MACHINE_POOLS, [objects::pool(mode)])
         .controller(make)
-        .faults()
+        .faults_until(CALM)
         .always("M1", invariants::a_deletion_has_a_reason)
         .always("M2", invariants::only_machines_are_deleted)
-        .always("M3", invariants::an_instance_goes_after_its_machine)
+        .always("M3", invariants::a_node_is_drained_before_its_instance_goes)
+        .always("M6", invariants::an_instance_gets_one_machine)
+        .always("M7", invariants::marks_of_others_stay)
+        .always("M8", invariants::a_paused_pool_is_left_alone)
         .at_end("M4", invariants::each_instance_has_a_machine)
-        .at_end("M5", invariants::the_pool_is_as_wanted);
+        .at_end("M5", move |now| invariants::the_pool_is_as_wanted(now, mode))
+        .at_end("M9", invariants::nothing_is_written_at_rest)
+        .at(REST + 1, actors::note_versions);
     for second in (TURN..=LAST).step_by(10) {
         simulation = simulation.at(second, move |users| {
-            actors::act_once(users, second);
+            actors::act_once(users, mode, second);
             repairs::act_once(users, second);
         });
     }
     Ok(simulation)
+}
+
+/// Runs `count` seeds from `from` on in a mode, on so many threads.
+///
+/// # Errors
+/// A definition cannot be read.
+pub fn simulate(mode: Mode, from: u64, count: u64, threads: u64) -> Result<Summary> {
+    let seeds = from..from.saturating_add(count);
+    simulation(mode, move || controller(mode))?.run_on(seeds, threads)
+}
+
+/// Runs the schedules of a few seeds in a mode without failing requests, and then with each single
+/// fault at each write.
+///
+/// # Errors
+/// A definition cannot be read.
+pub fn exhaust(mode: Mode) -> Result<Vec<Exhausted>> {
+    let runs = std::thread::scope(|scope| {
+        let run = |seed| scope.spawn(move || simulation(mode, move || controller(mode))?.exhaust(seed));
+        let runs: Vec<_> = EXHAUSTED.map(run).collect();
+        let results = runs
+            .into_iter()
+            .map(|run| run.join().map_err(|_| anyhow!("a run panicked"))?);
+        results.collect()
+    });
+    runs
 }
 
 /// There is no managed cluster. The Machines report their Nodes.

@@ -113,6 +113,33 @@ pub fn summary(sum: &Summary, scenario: Option<&str>) -> String {
     text
 }
 
+/// The sum of the runs of a declared simulation.
+#[expect(clippy::cast_precision_loss, reason = "the output shows rough numbers")]
+pub fn declared(sum: &Summary) -> String {
+    let mut text = String::new();
+    for found in &sum.violations {
+        let _written = writeln!(
+            text,
+            "seed {} of {} violates {}",
+            found.seed, found.scenario, found.violation
+        );
+        for line in &found.trace {
+            let _written = writeln!(text, "  {line}");
+        }
+    }
+    let seconds = sum.seconds.max(0.001);
+    let _written = writeln!(
+        text,
+        "{} schedules, {} violation(s), {} steps, {} faults in {seconds:.1} seconds of one core ({:.1} schedules each)",
+        sum.schedules,
+        sum.violations.len(),
+        sum.steps,
+        sum.faults,
+        sum.schedules as f64 / seconds,
+    );
+    text
+}
+
 /// The result of a search for new schedules. A violation is shown as the regression that repeats
 /// it.
 ///

@@ -191,7 +191,7 @@ fn v141_an_edit_of_cluster_api_stays_although_the_first_copy_has_not_ended() {
     }
 }
 
-/// A MachineSet does not replace a replica that it still counts (decision 92).
+/// A MachineSet does not replace a replica that it still counts (decision 89).
 #[test]
 fn v143_a_mirror_that_a_machine_set_counts_is_deleted_with_its_machine() {
     for authority in [Api::MachineApi, Api::ClusterApi] {

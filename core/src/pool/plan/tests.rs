@@ -65,6 +65,38 @@ fn bug_4_what_the_template_says_of_deletion_and_readiness_reaches_the_machines()
 }
 
 #[test]
+fn the_timeouts_of_the_template_reach_machines_that_are_being_deleted_also_with_their_pool() {
+    let mut world = World::new(2);
+    let template = &mut world.pool["spec"]["template"]["spec"];
+    template["deletion"] = json!({"nodeDrainTimeoutSeconds": 60});
+    template["minReadySeconds"] = json!(30);
+    world.delete(0);
+    let patch_of = |world: &World, mode: Mode| {
+        let steps = plan(&world.state(), mode, now()).steps;
+        let step = steps.into_iter().find(|step| step.subject.name == "p-0");
+        match step.map(|step| step.action) {
+            Some(Action::Patch(patch)) => patch["spec"].clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    for mode in [Mode::Extend, Mode::Own] {
+        // Nothing but the timeouts: the Machine does not stay.
+        assert_eq!(
+            patch_of(&world, mode),
+            json!({"deletion": {"nodeDrainTimeoutSeconds": 60}})
+        );
+    }
+    world.pool["metadata"]["deletionTimestamp"] = json!("2026-06-01T11:59:00Z");
+    assert_eq!(
+        patch_of(&world, Mode::Extend),
+        json!({"deletion": {"nodeDrainTimeoutSeconds": 60}})
+    );
+    world.machines[0]["spec"]["deletion"] = json!({"nodeDrainTimeoutSeconds": 60});
+    let steps = plan(&world.state(), Mode::Extend, now()).steps;
+    assert!(steps.iter().all(|step| step.subject.name != "p-0"), "{steps:?}");
+}
+
+#[test]
 fn bug_5_a_machine_whose_kubelet_has_another_version_is_outdated() {
     let mut world = World::new(2);
     world.outdate(1);
@@ -128,8 +160,13 @@ fn a_machine_whose_instance_is_gone_is_deleted_and_one_that_waits_for_its_instan
     let mut world = World::new(3);
     world.instances.remove(1);
     assert_eq!(world.deleted().as_deref(), Some("p-1"));
+    // A Machine that is not the pool's own waits for its instance.
     world.machines[1]["spec"]["providerID"] = json!("");
+    let owners = std::mem::replace(&mut world.machines[1]["metadata"]["ownerReferences"], json!([]));
     assert_eq!(world.deleted(), None);
+    // That of a pool was created after its infrastructure machine.
+    world.machines[1]["metadata"]["ownerReferences"] = owners;
+    assert_eq!(world.deleted().as_deref(), Some("p-1"));
     // Files without any infrastructure machine may be incomplete.
     world.machines[1]["spec"]["providerID"] = json!("dev:///1");
     world.instances.clear();

@@ -1,22 +1,23 @@
-//! What happens around the controller: users, the cloud, the provider, the core manager, its
-//! Machine controller, and a health check. Until the faults stop, an actor skips turns and objects.
+//! What happens around the controller: users and the cloud. `provider` plays the reference
+//! provider, and `cluster_api` the controllers of Cluster API. Until the faults stop, an actor
+//! skips turns and objects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use capstan_core::api::cluster_x_k8s_io::annotation::PAUSED;
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{CLUSTER_API_MACHINES, MACHINE_POOLS};
+use capstan_core::pool::Mode;
+use capstan_core::pool::removal::FINALIZER;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::objects::{GROUPS, INSTANCES, NAMESPACE, POOL, has, is_deleting, is_unhealthy, name, replicas, text};
+use super::objects::{GROUPS, INSTANCES, NAMESPACE, POOL, finalizers, is_deleting, is_paused, name, text};
 use crate::api::Object;
-use crate::infrastructure::groups::{Act, Group, Instance as CloudInstance, Inventory, MachineOf, decide};
 use crate::simulation::declared::{Stored, Users};
 
 /// The last moment at which something is changed, in seconds.
-pub(super) const QUIET: u32 = 45 * 60;
-/// The finalizer of a Machine.
-const MACHINE_FINALIZER: &str = "machine.cluster.x-k8s.io";
+pub(super) const QUIET: u32 = 20 * 60;
 
 /// An instance, as the cloud knows it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -24,7 +25,11 @@ pub(super) struct Instance {
     pub(super) number: u64,
     pub(super) version: String,
     pub(super) is_healthy: bool,
-    is_booted: bool,
+    pub(super) is_booted: bool,
+    /// A disruption budget holds the drain of the Node until the timeout of the Machine.
+    pub(super) holds_drain: bool,
+    /// When the drain began, in seconds.
+    pub(super) drains_since: Option<u32>,
 }
 
 /// The instances by provider ID.
@@ -38,86 +43,149 @@ pub(super) fn instances(group: &Object) -> Instances {
         .unwrap_or_default()
 }
 
-struct Round<'u, 'w> {
-    users: &'u mut Users<'w>,
-    second: u32,
-    cloud: Instances,
-    launched: u64,
+/// What the actors share while each acts once.
+pub(super) struct Round<'u, 'w> {
+    pub(super) users: &'u mut Users<'w>,
+    pub(super) mode: Mode,
+    pub(super) second: u32,
+    pub(super) cloud: Instances,
+    pub(super) launched: u64,
 }
 
 /// All actors act once.
-pub(super) fn act_once(users: &mut Users<'_>, second: u32) {
+pub(super) fn act_once(users: &mut Users<'_>, mode: Mode, second: u32) {
     let stored = users.stored();
-    let Some(group) = stored.get(&GROUPS, NAMESPACE, POOL) else {
-        return;
-    };
-    let launched = group.pointer("/status/launched").and_then(Value::as_u64).unwrap_or(0);
+    let group = stored.get(&GROUPS, NAMESPACE, POOL);
+    let launched = group.and_then(|group| group.pointer("/status/launched"));
     let mut round = Round {
-        cloud: instances(group),
-        launched,
+        cloud: group.map(instances).unwrap_or_default(),
+        launched: launched.and_then(Value::as_u64).unwrap_or(0),
         users,
+        mode,
         second,
     };
     round.user();
     round.clouds();
+    // No actor is always the first one.
+    let machines_first = round.users.random().permille(500);
+    if machines_first && round.acts() {
+        round.machines();
+    }
     if round.acts() {
         round.provider();
     }
-    if round.acts() {
+    if mode == Mode::Extend && round.acts() {
         round.core();
     }
-    if round.acts() {
+    if !machines_first && round.acts() {
         round.machines();
     }
     round.report();
 }
 
+/// Notes the versions of the pool and its Machines, which must not change any more.
+pub(super) fn note_versions(users: &mut Users<'_>) {
+    let versions = versions(&users.stored());
+    let patch = json!({"metadata": {"annotations": {"at-rest": versions}}});
+    users.patch(&GROUPS, NAMESPACE, POOL, patch);
+}
+
+/// The resource versions of the pool and its Machines as text.
+pub(super) fn versions(stored: &Stored) -> String {
+    let objects = stored.all(&MACHINE_POOLS).chain(stored.all(&CLUSTER_API_MACHINES));
+    let versions = objects.map(|object| format!("{} {}", name(object), text(object, "/metadata/resourceVersion")));
+    versions.collect::<Vec<String>>().join(", ")
+}
+
 impl Round<'_, '_> {
-    fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         self.second > QUIET
     }
 
     /// Whether an actor acts now, or on this object. It always does in the end.
-    fn acts(&mut self) -> bool {
+    pub(super) fn acts(&mut self) -> bool {
         self.is_quiet() || self.users.random().permille(600)
     }
 
     /// Whether something unlikely happens.
-    fn happens(&mut self, permille: u64) -> bool {
+    pub(super) fn happens(&mut self, permille: u64) -> bool {
         !self.is_quiet() && self.users.random().permille(permille)
     }
 
-    fn stored(&self) -> Stored {
+    pub(super) fn stored(&self) -> Stored {
         self.users.stored()
     }
 
-    fn patch(&mut self, kind: &'static KindInfo, name: &str, patch: Value) {
+    pub(super) fn patch(&mut self, kind: &'static KindInfo, name: &str, patch: Value) {
         self.users.patch(kind, NAMESPACE, name, patch);
     }
 
-    fn status(&mut self, kind: &'static KindInfo, name: &str, status: &Value) {
+    pub(super) fn annotate(&mut self, kind: &'static KindInfo, name: &str, key: &str, value: &Value) {
+        self.patch(kind, name, json!({"metadata": {"annotations": {key: value}}}));
+    }
+
+    pub(super) fn status(&mut self, kind: &'static KindInfo, name: &str, status: &Value) {
         self.users
             .patch_status(kind, NAMESPACE, name, json!({ "status": status }));
     }
 
-    /// A user edits the pool, and deletes or marks a Machine.
+    /// A user edits, pauses, and deletes the pool.
     fn user(&mut self) {
+        let stored = self.stored();
+        let Some(pool) = stored.get(&MACHINE_POOLS, NAMESPACE, POOL) else {
+            return;
+        };
         if self.second == 10 {
-            let allowed = self.users.random().below(3);
-            let strategy = json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": allowed}}});
-            let annotations = json!({"capstan.dev/rollout": strategy.to_string()});
-            self.patch(&MACHINE_POOLS, POOL, json!({"metadata": {"annotations": annotations}}));
+            self.strategies();
         }
-        if self.happens(15) {
+        if self.happens(30) {
             let replicas = self.users.random().below(6);
             self.patch(&MACHINE_POOLS, POOL, json!({"spec": {"replicas": replicas}}));
         }
-        if self.happens(15) {
+        if self.happens(30) {
             let version = format!("v1.{}.0", self.users.random().below(4));
             let patch = json!({"spec": {"template": {"spec": {"version": version}}}});
             self.patch(&MACHINE_POOLS, POOL, patch);
         }
-        let stored = self.stored();
+        if self.happens(10) {
+            let seconds = self.users.random().between(20, 90);
+            let deletion = json!({"deletion": {"nodeDrainTimeoutSeconds": seconds}});
+            self.patch(&MACHINE_POOLS, POOL, json!({"spec": {"template": {"spec": deletion}}}));
+        }
+        match is_paused(pool) {
+            false if self.happens(8) => self.annotate(&MACHINE_POOLS, POOL, PAUSED, &json!("")),
+            true if self.is_quiet() || self.happens(150) => {
+                self.annotate(&MACHINE_POOLS, POOL, PAUSED, &Value::Null);
+            }
+            _ => {}
+        }
+        // A pool without a finalizer of Capstan or of a core manager leaves objects behind.
+        let is_held = self.mode == Mode::Extend || finalizers(pool).iter().any(|one| one == FINALIZER);
+        if is_held && self.happens(2) {
+            self.users.delete(&MACHINE_POOLS, NAMESPACE, POOL);
+        }
+        self.edit_machines(&stored);
+    }
+
+    /// The strategies of the run, which stay.
+    fn strategies(&mut self) {
+        let rolling = |limit: Value| json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": limit}});
+        let strategy = match self.users.random().below(6) {
+            number @ 0..=2 => Some(rolling(json!(number))),
+            3 => Some(rolling(json!("50%"))),
+            4 => Some(json!({"type": "OnDelete"})),
+            _ => None,
+        };
+        let rollout = strategy.map(|strategy| json!({ "strategy": strategy }).to_string());
+        self.annotate(&MACHINE_POOLS, POOL, "capstan.dev/rollout", &json!(rollout));
+        if self.users.random().permille(300) {
+            let limit = json!({"maxInFlight": self.users.random().between(1, 2)}).to_string();
+            self.annotate(&MACHINE_POOLS, POOL, "capstan.dev/remediation", &json!(limit));
+        }
+    }
+
+    /// A user deletes or marks a Machine, or takes a label of it.
+    fn edit_machines(&mut self, stored: &Stored) {
         let names: Vec<String> = stored
             .all(&CLUSTER_API_MACHINES)
             .map(|one| name(one).to_owned())
@@ -125,25 +193,37 @@ impl Round<'_, '_> {
         let Some(machine) = self.users.random().pick(&names).cloned() else {
             return;
         };
-        if self.happens(10) {
+        if self.happens(20) {
             self.users.delete(&CLUSTER_API_MACHINES, NAMESPACE, &machine);
         }
-        if self.happens(10) {
-            let annotations = json!({"cluster.x-k8s.io/delete-machine": "yes"});
-            self.patch(
-                &CLUSTER_API_MACHINES,
-                &machine,
-                json!({"metadata": {"annotations": annotations}}),
-            );
+        if self.happens(20) {
+            let mark = "cluster.x-k8s.io/delete-machine";
+            self.annotate(&CLUSTER_API_MACHINES, &machine, mark, &json!("yes"));
+        }
+        // A core manager restores the label on its own.
+        if self.mode == Mode::Own && self.happens(12) {
+            let labels = match self.users.random().permille(500) {
+                true => json!({"cluster.x-k8s.io/pool-name": null}),
+                false => json!({"cluster.x-k8s.io/cluster-name": "another"}),
+            };
+            self.patch(&CLUSTER_API_MACHINES, &machine, json!({"metadata": {"labels": labels}}));
         }
     }
 
-    /// Instances boot, fail, and vanish. An infrastructure machine vanishes with its instance.
+    /// Instances boot, fail, and vanish, some of them with their infrastructure machine.
     fn clouds(&mut self) {
+        let stored = self.stored();
         for id in self.cloud.keys().cloned().collect::<Vec<String>>() {
             let (boots, fails, vanishes) = (self.acts(), self.happens(8), self.happens(8));
             if vanishes {
                 self.cloud.remove(&id);
+                let machine = stored.all(&INSTANCES).find(|one| text(one, "/spec/providerID") == id);
+                if let Some(machine) = machine.filter(|_| self.happens(500)) {
+                    let machine = name(machine).to_owned();
+                    let metadata = json!({"finalizers": null, "annotations": {"lost": "yes"}});
+                    self.patch(&INSTANCES, &machine, json!({ "metadata": metadata }));
+                    self.users.delete(&INSTANCES, NAMESPACE, &machine);
+                }
                 continue;
             }
             if let Some(instance) = self.cloud.get_mut(&id) {
@@ -153,219 +233,37 @@ impl Round<'_, '_> {
         }
     }
 
-    fn seen(&self, stored: &Stored) -> Inventory {
-        let machines = stored.all(&INSTANCES).map(|one| {
-            let owner = stored
-                .all(&CLUSTER_API_MACHINES)
-                .find(|machine| text(machine, "/spec/infrastructureRef/name") == name(one));
-            let marked = "/metadata/annotations/cluster.x-k8s.io~1delete-machine";
-            let machine = MachineOf {
-                provider_id: text(one, "/spec/providerID").to_owned(),
-                is_deleting: is_deleting(one),
-                owner: owner.map_or_else(String::new, |owner| name(owner).to_owned()),
-                owner_is_deleting: owner.is_some_and(is_deleting),
-                is_marked: owner.is_some_and(|owner| owner.pointer(marked).is_some()),
-            };
-            (name(one).to_owned(), machine)
-        });
-        let ready = self.cloud.iter().filter(|(_, one)| one.is_booted && one.is_healthy);
-        Inventory {
-            machines: machines.collect(),
-            ready: ready.map(|(id, _)| id.clone()).collect(),
-            instances: self.cloud.values().map(cloud_instance).collect(),
-        }
-    }
-
-    /// The reference provider, with a part of its steps.
-    fn provider(&mut self) {
-        let stored = self.stored();
-        let Some(pool) = stored.get(&MACHINE_POOLS, NAMESPACE, POOL) else {
-            return;
-        };
-        let max_unavailable = text(pool, "/metadata/annotations/capstan.dev~1rollout").contains(":0}");
-        let group = Group {
-            replicas: replicas(pool),
-            version: text(pool, "/spec/template/spec/version").to_owned(),
-            surge: usize::from(max_unavailable),
-            ..Group::default()
-        };
-        for act in decide(&group, &self.seen(&stored)) {
-            if !self.acts() {
-                continue;
-            }
-            match act {
-                Act::Launch(count) => (0..count).for_each(|_| self.launch(&group.version)),
-                Act::Represent(instance) => self.represent(&instance),
-                Act::DeleteOwner(machine) => self.users.delete(&CLUSTER_API_MACHINES, NAMESPACE, &machine),
-                Act::Delete(machine) => self.users.delete(&INSTANCES, NAMESPACE, &machine),
-                Act::Release(machine) => {
-                    let known = stored.get(&INSTANCES, NAMESPACE, &machine);
-                    let id = known.map(|one| text(one, "/spec/providerID").to_owned());
-                    self.cloud.remove(&id.unwrap_or_default());
-                    self.patch(&INSTANCES, &machine, json!({"metadata": {"finalizers": null}}));
-                }
-            }
-        }
-        self.lie(&stored);
-    }
-
-    /// The group reports a healthy instance as outdated for a while, and corrects it later.
-    fn lie(&mut self, stored: &Stored) {
-        for one in stored.all(&INSTANCES) {
-            let lies = has(one, "UpToDate", "False");
-            let status = match (lies, self.happens(10)) {
-                (false, true) => "False",
-                (true, false) if self.is_quiet() || self.happens(200) => "True",
-                _ => continue,
-            };
-            let condition = json!({"type": "UpToDate", "status": status, "reason": "Model", "message": "m"});
-            self.status(&INSTANCES, name(one), &json!({"conditions": [condition]}));
-        }
-    }
-
-    fn launch(&mut self, version: &str) {
-        self.launched += 1;
-        let instance = Instance {
-            number: self.launched,
-            version: version.to_owned(),
-            is_healthy: true,
-            is_booted: false,
-        };
-        self.cloud.insert(cloud_instance(&instance).provider_id(), instance);
-    }
-
-    fn represent(&mut self, instance: &CloudInstance) {
-        let machine = json!({
-            "apiVersion": INSTANCES.api_version(), "kind": INSTANCES.kind,
-            "metadata": {"name": instance.name(), "namespace": NAMESPACE, "finalizers": ["instance"],
-                "labels": labels()},
-            "spec": {"providerID": instance.provider_id()},
-        });
-        self.users.create(&INSTANCES, NAMESPACE, machine);
-    }
-
-    /// The core manager creates the Machine of each infrastructure machine.
-    fn core(&mut self) {
-        let stored = self.stored();
-        let Some(pool) = stored.get(&MACHINE_POOLS, NAMESPACE, POOL) else {
-            return;
-        };
-        let machines = stored.all(&CLUSTER_API_MACHINES);
-        let known: BTreeSet<&str> = machines.map(|one| text(one, "/spec/infrastructureRef/name")).collect();
-        for instance in stored.all(&INSTANCES) {
-            if known.contains(name(instance)) || is_deleting(instance) || !self.acts() {
-                continue;
-            }
-            let machine = json!({
-                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
-                "metadata": {
-                    "name": name(instance), "namespace": NAMESPACE, "labels": labels(),
-                    "finalizers": [MACHINE_FINALIZER],
-                    "ownerReferences": [{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool",
-                        "name": POOL, "uid": text(pool, "/metadata/uid"), "controller": true}],
-                },
-                "spec": {"clusterName": "c", "bootstrap": {"dataSecretName": ""}, "infrastructureRef": {
-                    "apiGroup": INSTANCES.group, "kind": INSTANCES.kind, "name": name(instance)}},
-            });
-            self.users.create(&CLUSTER_API_MACHINES, NAMESPACE, machine);
-        }
-    }
-
-    /// The Machine controller, and the health check.
-    fn machines(&mut self) {
-        let stored = self.stored();
-        for machine in stored.all(&CLUSTER_API_MACHINES) {
-            if !self.acts() {
-                continue;
-            }
-            let machine_name = name(machine).to_owned();
-            let instance = stored.get(&INSTANCES, NAMESPACE, text(machine, "/spec/infrastructureRef/name"));
-            if is_deleting(machine) {
-                match instance {
-                    Some(one) if !is_deleting(one) => {
-                        let name = name(one).to_owned();
-                        self.users.delete(&INSTANCES, NAMESPACE, &name);
-                    }
-                    Some(_) => {}
-                    None => {
-                        let patch = json!({"metadata": {"finalizers": null}});
-                        self.patch(&CLUSTER_API_MACHINES, &machine_name, patch);
-                    }
-                }
-                continue;
-            }
-            let Some(instance) = instance else { continue };
-            let id = text(instance, "/spec/providerID").to_owned();
-            if text(machine, "/spec/providerID") != id {
-                self.patch(
-                    &CLUSTER_API_MACHINES,
-                    &machine_name,
-                    json!({"spec": {"providerID": id}}),
-                );
-            }
-            self.observe(machine, &id);
-        }
-    }
-
-    fn observe(&mut self, machine: &Object, id: &str) {
-        let instance = self.cloud.get(id).cloned();
-        let booted = instance.filter(|instance| instance.is_booted);
-        let is_healthy = booted.as_ref().is_some_and(|instance| instance.is_healthy);
-        let is_lost = has(machine, "Available", "True") && !is_healthy;
-        let demands = is_unhealthy(machine) || (booted.is_some() && !is_healthy && !is_lost);
-        let status = |holds: bool| if holds { "True" } else { "False" };
-        let mut conditions = vec![json!({"type": "Available", "status": status(is_healthy)})];
-        if demands {
-            conditions.push(json!({"type": "HealthCheckSucceeded", "status": "False"}));
-            conditions.push(json!({"type": "OwnerRemediated", "status": "False"}));
-        }
-        let mut after = json!({ "conditions": conditions });
-        if let (Some(instance), Some(fields)) = (booted, after.as_object_mut()) {
-            fields.insert("nodeInfo".to_owned(), json!({"kubeletVersion": instance.version}));
-            fields.insert("nodeRef".to_owned(), json!({"name": name(machine)}));
-        }
-        let before = machine.get("status").cloned().unwrap_or_default();
-        let differs = after
-            .as_object()
-            .into_iter()
-            .flatten()
-            .any(|(field, value)| before.get(field) != Some(value));
-        if differs {
-            self.status(&CLUSTER_API_MACHINES, name(machine), &after);
-        }
-    }
-
     /// Stores the cloud, and what the provider reports of it. Sometimes it forgets for a turn that
-    /// it can delete single instances, or that it is ready.
+    /// it can delete single instances, or that it is ready. Its list of instances lags.
     fn report(&mut self) {
         let (forgets, is_unready) = (self.happens(20), self.happens(20));
         let kind = if forgets { "" } else { &*INSTANCES.kind };
-        let status = json!({"cloud": null});
         let after = json!({"launched": self.launched, "cloud": self.cloud, "ready": !is_unready,
             "infrastructureMachineKind": kind, "replicas": self.cloud.len()});
         let stored = self.stored();
-        let before = stored
-            .get(&GROUPS, NAMESPACE, POOL)
-            .and_then(|group| group.get("status").cloned());
-        if before.as_ref() != Some(&after) {
+        let Some(group) = stored.get(&GROUPS, NAMESPACE, POOL).filter(|group| !is_deleting(group)) else {
+            return self.report_last(&stored, &after);
+        };
+        let ids: Vec<&String> = self.cloud.keys().collect();
+        let ids = json!({"spec": {"providerIDList": ids}});
+        if group.pointer("/spec/providerIDList") != ids.pointer("/spec/providerIDList") && self.acts() {
+            self.patch(&GROUPS, POOL, ids);
+        }
+        if group.get("status") != Some(&after) {
             // A merge patch keeps the instances that are gone.
-            self.status(&GROUPS, POOL, &status);
+            self.status(&GROUPS, POOL, &json!({"cloud": null}));
             self.status(&GROUPS, POOL, &after);
         }
     }
-}
 
-fn labels() -> Value {
-    json!({"cluster.x-k8s.io/cluster-name": "c", "cluster.x-k8s.io/pool-name": POOL})
-}
-
-/// An instance as the reference provider reads it.
-fn cloud_instance(instance: &Instance) -> CloudInstance {
-    CloudInstance {
-        group: format!("{NAMESPACE}/{POOL}"),
-        number: instance.number,
-        version: instance.version.clone(),
-        model: String::new(),
-        is_healthy: instance.is_healthy,
+    /// Stores the cloud of a group that is being deleted.
+    fn report_last(&mut self, stored: &Stored, after: &Value) {
+        let Some(group) = stored.get(&GROUPS, NAMESPACE, POOL) else {
+            return;
+        };
+        if group.pointer("/status/cloud") != after.pointer("/cloud") {
+            self.status(&GROUPS, POOL, &json!({"cloud": null}));
+            self.status(&GROUPS, POOL, &json!({"cloud": self.cloud}));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The objects of the simulation, and how the actors read them.
 
 use capstan_core::api::kind::KindInfo;
+use capstan_core::pool::Mode;
 use serde_json::{Value, json};
 
 use crate::api::Object;
@@ -10,6 +11,8 @@ use crate::infrastructure::groups;
 pub(super) const NAMESPACE: &str = "pools";
 /// The name of the pool, and of its group.
 pub(super) const POOL: &str = "p";
+/// The finalizer of the core manager on a pool.
+pub(super) const POOL_FINALIZER: &str = "machinepool.cluster.x-k8s.io";
 const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
 /// Groups of instances.
 pub(super) static GROUPS: KindInfo = KindInfo::namespaced(
@@ -42,16 +45,21 @@ pub(super) fn cluster() -> Value {
 
 pub(super) fn group() -> Value {
     json!({"apiVersion": format!("{INFRASTRUCTURE}/v1beta2"), "kind": "SimulatedMachinePool",
-        "metadata": {"name": POOL, "namespace": NAMESPACE}, "spec": {}})
+        "metadata": {"name": POOL, "namespace": NAMESPACE, "finalizers": ["group"]}, "spec": {}})
 }
 
-pub(super) fn pool() -> Value {
+/// A pool with the finalizer of a core manager, if one manages it.
+pub(super) fn pool(mode: Mode) -> Value {
+    let finalizers: &[&str] = match mode {
+        Mode::Extend => &[POOL_FINALIZER],
+        Mode::Own => &[],
+    };
     json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool",
-        "metadata": {"name": POOL, "namespace": NAMESPACE},
+        "metadata": {"name": POOL, "namespace": NAMESPACE, "finalizers": finalizers},
         "spec": {"clusterName": "c", "replicas": 3, "template": {"spec": {
             "clusterName": "c", "version": "v1.0.0", "bootstrap": {"dataSecretName": "boot"},
-            "deletion": {"nodeDrainTimeoutSeconds": 30},
+            "deletion": {"nodeDrainTimeoutSeconds": 30, "nodeDeletionTimeoutSeconds": 60},
             "infrastructureRef": {"apiGroup": INFRASTRUCTURE, "kind": "SimulatedMachinePool", "name": POOL}}}},
     })
 }
@@ -67,6 +75,23 @@ pub(super) fn name(object: &Object) -> &str {
 
 pub(super) fn is_deleting(object: &Object) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
+}
+
+pub(super) fn is_paused(object: &Object) -> bool {
+    object
+        .pointer("/metadata/annotations/cluster.x-k8s.io~1paused")
+        .is_some()
+}
+
+pub(super) fn finalizers(object: &Object) -> Vec<String> {
+    let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let names = list.into_iter().flatten().filter_map(Value::as_str);
+    names.map(str::to_owned).collect()
+}
+
+/// The labels of the machines of the pool.
+pub(super) fn labels() -> Value {
+    json!({"cluster.x-k8s.io/cluster-name": "c", "cluster.x-k8s.io/pool-name": POOL})
 }
 
 /// Whether a condition of an object has this status.

@@ -17,7 +17,7 @@ pub(super) fn act_once(users: &mut Users<'_>, second: u32) {
     for instance in stored.all(&INSTANCES) {
         let is_labelled = !text(instance, LABEL).is_empty();
         let label = match is_labelled {
-            true if !is_quiet && users.random().permille(5) => Value::Null,
+            true if !is_quiet && users.random().permille(8) => Value::Null,
             false if is_quiet || users.random().permille(100) => json!(POOL),
             _ => continue,
         };
