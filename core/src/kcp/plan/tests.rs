@@ -218,7 +218,10 @@ fn v152_a_control_plane_to_which_the_cluster_does_not_refer_does_nothing() {
     assert!(next(&world).starts_with("create "), "{}", next(&world));
     world.cluster["spec"]["controlPlaneRef"]["name"] = json!("other");
     assert_eq!(next(&world), "waits ClusterReady");
-    assert!(world.state().cluster.is_none(), "its certificates are not created either");
+    assert!(
+        world.state().cluster.is_none(),
+        "its certificates are not created either"
+    );
 }
 
 #[test]
