@@ -305,8 +305,16 @@ impl Simulation {
     /// # Errors
     /// When the API server does not serve a declared kind, or cannot store a declared object.
     pub fn run(self, seeds: Range<u64>) -> Result<Summary> {
+        self.run_on(seeds, 2)
+    }
+
+    /// Runs these seeds on so many threads.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_on(self, seeds: Range<u64>, threads: u64) -> Result<Summary> {
         let declared = Arc::new(self);
-        run_seeds::<Declared>(&seeds, 2, |seed| Ok(schedule(seed, &declared)))
+        run_seeds::<Declared>(&seeds, threads, |seed| Ok(schedule(seed, &declared)))
     }
 
     /// Runs one seed with a trace.
