@@ -1,6 +1,8 @@
 //! `capstan-sandbox`: the command line of the tour, the test control plane, the simulation and the
 //! benchmark.
 
+mod kubeadm;
+
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -193,16 +195,19 @@ enum Command {
     /// The same for the controllers of objects in both APIs
     SimulateBothApis(BothApis),
     /// The same for the controller of KubeadmControlPlanes, with a managed cluster
-    SimulateKubeadm {
-        /// The first seed
-        #[arg(long, default_value_t = 0)]
-        from: u64,
-        /// The number of seeds
-        #[arg(long, default_value_t = 100)]
-        seeds: u64,
-        /// Print each step of the first seed
-        #[arg(long)]
-        trace: bool,
+    SimulateKubeadm(kubeadm::Arguments),
+    /// Measure the memory and the CPU of the controller of KubeadmControlPlanes, beside the
+    /// controllers of Cluster API
+    KubeadmFleet {
+        /// The numbers of control planes, in ascending order
+        #[arg(long, value_delimiter = ',', default_value = "10,20")]
+        sizes: Vec<usize>,
+        /// The number of machines of each
+        #[arg(long, default_value_t = 1)]
+        replicas: usize,
+        /// How long a fleet rests while it is measured, in seconds
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
     },
     /// Insert known bugs into the controllers, and check that the simulation finds them; exits 1 if
     /// it misses one
@@ -317,7 +322,12 @@ fn main() -> ExitCode {
         Command::SimulateControlPlanes(arguments) => simulate_control_planes(&arguments),
         Command::SimulateMachinePools(arguments) => simulate_machine_pools(&arguments),
         Command::SimulateBothApis(arguments) => simulate_both_apis(&arguments),
-        Command::SimulateKubeadm { from, seeds, trace } => simulate_kubeadm(from, seeds, trace),
+        Command::SimulateKubeadm(arguments) => kubeadm::simulate(&arguments),
+        Command::KubeadmFleet {
+            sizes,
+            replicas,
+            seconds,
+        } => kubeadm::fleet(&sizes, replicas, seconds),
         Command::Mutants { seeds, trace, output } => mutants(seeds, trace, output),
         Command::Decisions { folder } => decisions(&folder),
         Command::GeneratedMutants {
@@ -435,14 +445,6 @@ fn threads(cores: Option<u64>) -> u64 {
 
 fn show_trace(seed: u64, scenario: Option<&str>) -> Result<()> {
     print_trace(seed, simulation::trace(seed, scenario)?)
-}
-
-fn simulate_kubeadm(from: u64, seeds: u64, trace: bool) -> Result<()> {
-    let simulation = simulation::kubeadm::simulation(simulation::kubeadm::controller)?;
-    if trace {
-        return print_trace(from, simulation.trace(from)?);
-    }
-    print_summary(&simulation.run(from..from.saturating_add(seeds))?, None, Output::Text)
 }
 
 fn simulate_control_planes(arguments: &ControlPlanes) -> Result<()> {

@@ -6,7 +6,7 @@
 //! tour deletes every object that it created and changes no other object.
 
 mod guest;
-mod kubeadm;
+pub(crate) mod kubeadm;
 mod migration;
 mod page;
 mod rollout;

@@ -237,6 +237,16 @@ pub struct Args {
     /// The same for --machine-pool-controllers.
     #[arg(long, default_value = crate::controllers::machine_pool::LEASE, value_name = "NAME", help_heading = "Controllers")]
     machine_pool_lease: String,
+    /// Share the objects of --kubeadm-control-plane-controllers with other processes: work on
+    /// those that the sharder of this ControllerRing assigns to --identity, with a Lease of
+    /// that name.
+    #[arg(
+        long,
+        requires = "kubeadm_control_plane_controllers",
+        value_name = "RING",
+        help_heading = "Controllers"
+    )]
+    shard_ring: Option<String>,
     /// How long a Lease is valid without renewal.
     #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME", help_heading = "Controllers")]
     lease_duration: Duration,
@@ -517,7 +527,7 @@ async fn reviewer(args: &Args, watches: &Watches) -> anyhow::Result<(Arc<dyn Rev
     let client = args.cluster.watched_client(watches).await?;
     let cluster_api = &args.scope.authority.cluster_api_namespace;
     let caches = Caches::start_for(&readers(args), &client, &args.scope.namespace, cluster_api);
-    let own = FeatureCaches::start(args, &client);
+    let own = FeatureCaches::start(args, &client)?;
     let source = CachedSnapshot {
         caches: Arc::clone(&caches),
         of_controllers: own.all(),

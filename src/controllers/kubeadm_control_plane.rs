@@ -46,7 +46,7 @@ use steps::{Origin, Planned, planned};
 
 pub use issue::{Issuer, Kubeconfig};
 pub use objects::{SECRETS, SecretSummary, WholeObject};
-pub use running::{LEASE, caches, settings, start};
+pub use running::{LEASE, caches, caches_of_shard, settings, start, start_shard};
 
 /// How long after a reconcile a control plane that is not settled is inspected again. The managed
 /// cluster is not watched.

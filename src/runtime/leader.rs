@@ -1,10 +1,12 @@
 //! Leader election by Lease: which replica works. It saves work and keeps logs readable. No safety
 //! rests on it (decisions 15, 18).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Patch, PatchParams};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
@@ -13,6 +15,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::backoff::Backoff;
+use super::cluster::FIELD_MANAGER;
 
 /// How the leader is elected.
 #[derive(Clone, Debug)]
@@ -27,18 +30,19 @@ pub struct Election {
     pub duration: Duration,
 }
 
-/// Takes part in the election until `stop`, and then releases the Lease. The receiver says whether
-/// this process is the leader.
+/// Takes part in the election until `stop`, and then releases the Lease, which gets these labels.
+/// The receiver says whether this process is the leader.
 pub fn stand(
     client: Client,
     election: Election,
+    labels: BTreeMap<String, String>,
     stop: CancellationToken,
 ) -> (watch::Receiver<bool>, tokio::task::JoinHandle<()>) {
     let (sender, receiver) = watch::channel(false);
     let task = tokio::spawn(async move {
         let mut backoff = Backoff::default();
         while !stop.is_cancelled() {
-            match term(&client, &election, &sender, &stop).await {
+            match term(&client, &election, &labels, &sender, &stop).await {
                 Ok(()) => backoff.reset(),
                 Err(error) => tracing::warn!(%error, lease = election.name, "leader election failed; retrying"),
             }
@@ -53,9 +57,16 @@ pub fn stand(
 async fn term(
     client: &Client,
     election: &Election,
+    labels: &BTreeMap<String, String>,
     leading: &watch::Sender<bool>,
     stop: &CancellationToken,
 ) -> Result<()> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), &election.namespace);
+    if let Err(error) = label(&leases, &election.name, labels).await {
+        // A sharder does not see the Lease, and assigns nothing to this process.
+        tracing::warn!(%error, lease = election.name, "the Lease cannot be labelled; retrying");
+        return Ok(());
+    }
     // A third of the duration is left for renewals that fail. A Lease counts whole seconds.
     let duration = election.duration.as_secs().max(2);
     let manager = LeaseManagerBuilder::new(client.clone(), &election.name)
@@ -66,7 +77,6 @@ async fn term(
         .build()
         .await?;
     let (mut state, task) = manager.watch().await;
-    let leases: Api<Lease> = Api::namespaced(client.clone(), &election.namespace);
     let selection = watcher::Config::default().fields(&format!("metadata.name={}", election.name));
     let mut lease = Box::pin(watcher(leases, selection).default_backoff());
     let mut held_by_another = false;
@@ -95,6 +105,20 @@ async fn term(
         Ok(Ok(outcome)) => outcome.map(|_| ()),
         Ok(Err(_)) | Err(_) => Ok(()),
     }
+}
+
+/// Creates the Lease with its labels, or adds them.
+async fn label(leases: &Api<Lease>, name: &str, labels: &BTreeMap<String, String>) -> kube::Result<()> {
+    if labels.is_empty() {
+        return Ok(());
+    }
+    let lease = serde_json::json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": name, "labels": labels},
+    });
+    let parameters = PatchParams::apply(FIELD_MANAGER);
+    leases.patch(name, &parameters, &Patch::Apply(lease)).await?;
+    Ok(())
 }
 
 /// The holder of the Lease; `None` for an event without that information.

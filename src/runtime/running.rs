@@ -2,6 +2,7 @@
 //!
 //! It decides when workers start and stop. It never decides what a controller does.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube::Client as KubeClient;
@@ -15,6 +16,7 @@ use super::leader::{Election, stand};
 use super::metrics::Metrics;
 use super::reconcile::Reconcile;
 use super::reconciler::Shared;
+use super::shard::Shard;
 use super::worker::Worker;
 
 /// Controllers that run in the background. They work while this process holds their Lease.
@@ -33,9 +35,24 @@ pub struct Running {
 impl Running {
     /// Takes part in the election. No controller runs yet.
     pub fn new(client: &KubeClient, election: Election, metrics: Metrics) -> Self {
+        Self::with_labels(client, election, BTreeMap::new(), metrics)
+    }
+
+    /// The same for a shard, which has a Lease of its own. Of the election, the namespace and the
+    /// duration count.
+    pub fn of_shard(client: &KubeClient, election: Election, shard: &Shard, metrics: Metrics) -> Self {
+        Self::with_labels(client, shard.election(election), shard.lease_labels(), metrics)
+    }
+
+    fn with_labels(
+        client: &KubeClient,
+        election: Election,
+        labels: BTreeMap<String, String>,
+        metrics: Metrics,
+    ) -> Self {
         let (stop, lease) = (CancellationToken::new(), CancellationToken::new());
         let identity = election.identity.clone();
-        let (leading, election) = stand(client.clone(), election, lease.clone());
+        let (leading, election) = stand(client.clone(), election, labels, lease.clone());
         Self {
             client: Client::new(client),
             identity,

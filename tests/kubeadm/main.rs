@@ -12,6 +12,7 @@
 
 mod crashes;
 mod lifecycle;
+mod shards;
 mod unhealthy;
 mod upstream;
 mod world;

@@ -1,8 +1,9 @@
 //! The objects of a new machine.
 //!
-//! The name is derived from the machines that exist, so that a creation that is repeated after a
-//! lost reply creates no second machine. The clone of the infrastructure template is left to the
-//! shell, because the kind is unknown here.
+//! The name is derived from the machines that exist and from the revision, so that a creation that
+//! is repeated after a lost reply creates no second machine, and a creation that began with another
+//! spec is not continued (V134). The clone of the infrastructure template is left to the shell,
+//! because the kind is unknown here.
 
 use super::action::{Action, Step, machine_ref};
 use super::desired::{Bootstrap, config};
@@ -116,10 +117,10 @@ fn name(state: &State) -> Result<String, String> {
     };
     // A machine that was remediated and its replacement must not have the same name.
     let remediation = state.annotation(REMEDIATION_IN_PROGRESS).unwrap_or_default();
-    let version = &state.control_plane.spec.version;
+    let revision = revision(&state.control_plane.spec);
     for attempt in 0..=existing.len() + state.remains.len() {
         let attempt = attempt.to_string();
-        let mut parts = vec![metadata.uid(), metadata.name(), version, remediation, &attempt];
+        let mut parts = vec![metadata.uid(), metadata.name(), &revision, remediation, &attempt];
         parts.extend(&existing);
         let random = derived_suffix(&parts);
         let names = Names {

@@ -3,6 +3,9 @@
 //! A live object can have fields of a newer CRD, which also sets their defaults. Nothing is known
 //! about them, so they must not make a machine outdated.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
 use serde_json::Value;
 
 /// The fields of each object, by the name of the field that contains the object. Maps are not
@@ -110,8 +113,8 @@ pub(super) const ROOT: &str = "kubeadmConfigSpec";
 pub(super) fn only_known(name: &str, value: Value) -> Value {
     match value {
         Value::Object(fields) => {
-            let known = FIELDS.iter().find(|(object, _)| *object == name);
-            let is_known = |field: &str| known.is_none_or(|(_, fields)| fields.split(' ').any(|known| known == field));
+            let known = known_fields(name);
+            let is_known = |field: &str| known.is_none_or(|known| known.contains(field));
             let kept = fields.into_iter().filter(|(field, _)| is_known(field));
             kept.map(|(field, value)| {
                 let value = only_known(&field, value);
@@ -124,10 +127,17 @@ pub(super) fn only_known(name: &str, value: Value) -> Value {
     }
 }
 
+/// The fields of the objects with this name; `None` for an object with any fields.
+fn known_fields(name: &str) -> Option<&'static BTreeSet<&'static str>> {
+    static KNOWN: LazyLock<BTreeMap<&str, BTreeSet<&str>>> = LazyLock::new(|| {
+        let known = FIELDS.iter().map(|(name, fields)| (*name, fields.split(' ').collect()));
+        known.collect()
+    });
+    KNOWN.get(name)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     fn walk<'s>(name: &'s str, schema: &'s Value, found: &mut BTreeMap<&'s str, String>) {

@@ -77,53 +77,81 @@ fn machines_without_member<'s>(state: &'s State, members: &[EtcdMember]) -> Vec<
     joining.map(MachineState::name).collect()
 }
 
+/// Why the member of a machine that is being deleted stays for now.
+struct Held {
+    wait: Wait,
+    /// Whether the health of other machines is the only reason.
+    by_others: bool,
+}
+
 /// The removal of the hook of one machine that is being deleted, or why it waits; `None` if no
-/// machine is being deleted.
+/// machine is being deleted. A machine that must wait does not hold up another one.
 pub(super) fn hook(state: &State) -> Option<Result<Step, Wait>> {
-    let oldest = |machine: &&MachineState| (machine.machine.metadata.deletion_timestamp, machine.name().to_owned());
-    let machine = state.deleting().min_by_key(oldest)?;
-    let removed = state.deleting().find(|machine| !machine.has(PRE_TERMINATE_HOOK));
-    if let Some(other) = removed {
+    let mut deleting: Vec<&MachineState> = state.deleting().collect();
+    deleting.sort_by_key(|machine| (machine.machine.metadata.deletion_timestamp, machine.name()));
+    if let Some(other) = deleting.iter().find(|machine| !machine.has(PRE_TERMINATE_HOOK)) {
         let message = format!("machine {} must disappear after its hook was removed", other.name());
         return Some(Err(about(state, other, WaitReason::MachineRemoved, message)));
     }
-    let waits = |message: String| Some(Err(about(state, machine, WaitReason::MachineRemoved, message)));
+    let mut first = None;
+    for machine in deleting {
+        match release(state, machine) {
+            Ok(step) => return Some(Ok(step)),
+            Err(held) => first = first.or(Some(held.wait)),
+        }
+    }
+    first.map(Err)
+}
+
+/// Whether machines are being deleted, and each of them keeps its member only because other
+/// machines do not work. Such a deletion continues after another machine was repaired (V130).
+pub(super) fn needs_repair(state: &State) -> bool {
+    let is_held = |machine: &MachineState| {
+        machine.has(PRE_TERMINATE_HOOK) && release(state, machine).is_err_and(|held| held.by_others)
+    };
+    state.deleting().next().is_some() && state.deleting().all(is_held)
+}
+
+/// The removal of the hook of a machine that is being deleted, or why it waits.
+fn release(state: &State, machine: &MachineState) -> Result<Step, Box<Held>> {
+    let held = |reason: WaitReason, message: String, by_others: bool| {
+        Box::new(Held {
+            wait: about(state, machine, reason, message),
+            by_others,
+        })
+    };
+    let waits = |message: String| held(WaitReason::MachineRemoved, message, false);
     let name = machine.name();
     if let Some(other) = other_hook(state, machine) {
-        return waits(format!(
-            "machine {name} has another hook, {other}, which must be removed first"
-        ));
+        let message = format!("machine {name} has another hook, {other}, which must be removed first");
+        return Err(waits(message));
     }
     let drained = machine
         .condition(condition::DELETING)
         .is_some_and(|deleting| deleting.status == "True" && deleting.reason == WAITING_FOR_HOOK);
     if !drained {
-        return waits(format!(
-            "machine {name} must be drained before its etcd member is removed"
-        ));
+        let message = format!("machine {name} must be drained before its etcd member is removed");
+        return Err(waits(message));
     }
     if state.machines.len() == 1 {
-        return Some(Ok(remove_hook(state, machine, None, "it is the last machine")));
+        return Ok(remove_hook(state, machine, None, "it is the last machine"));
     }
     if !safety::serves_without(state, name) {
-        return waits(format!("no machine except {name} has healthy components"));
+        let message = format!("no machine except {name} has healthy components");
+        return Err(held(WaitReason::MachineRemoved, message, true));
     }
     if !state.is_etcd_managed() {
-        return Some(Ok(remove_hook(state, machine, None, "etcd is external")));
+        return Ok(remove_hook(state, machine, None, "etcd is external"));
     }
     let Some(members) = state.members().filter(|members| !members.is_empty()) else {
         let message = format!("the etcd members are unknown, so that the member of machine {name} cannot be removed");
-        return Some(Err(about(state, machine, WaitReason::EtcdHealthy, message)));
+        return Err(held(WaitReason::EtcdHealthy, message, false));
     };
     for member in possible_members(machine, state) {
         if let Some(lost) = safety::lost_quorum(&members, MembershipChange::Remove(member)) {
             let what = format!("the removal of etcd member {member}");
-            return Some(Err(about(
-                state,
-                machine,
-                WaitReason::EtcdHealthy,
-                safety::why(lost, &what),
-            )));
+            let has_learners = lost.learners > 0;
+            return Err(held(WaitReason::EtcdHealthy, safety::why(lost, &what), !has_learners));
         }
     }
     // A member that is left behind votes, and does not answer any more. So the member of a machine
@@ -131,13 +159,13 @@ pub(super) fn hook(state: &State) -> Option<Result<Step, Wait>> {
     let nodeless = state.machines.iter().filter(|machine| machine.member.is_none()).count();
     let because = "etcd keeps its quorum without its member";
     match possible_members(machine, state).as_slice() {
-        [] => Some(Ok(remove_hook(state, machine, None, "it never had a Node"))),
-        [member] if nodeless <= 1 => Some(Ok(remove_hook(state, machine, Some(member), because))),
-        several => waits(format!(
+        [] => Ok(remove_hook(state, machine, None, "it never had a Node")),
+        [member] if nodeless <= 1 => Ok(remove_hook(state, machine, Some(member), because)),
+        several => Err(waits(format!(
             "machine {name} has no Node, and etcd member {} may be its own; its Node must join, or the members without \
              a machine must be removed",
             several.join(" or ")
-        )),
+        ))),
     }
 }
 

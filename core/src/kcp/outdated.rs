@@ -69,6 +69,34 @@ const SECRET_PAIRS: &[[&str; 2]] = &[["authProvider", "config"], ["env", "value"
 /// What is shown instead of a secret.
 const HIDDEN: &str = "(hidden)";
 
+/// What all machines of a control plane are compared with. It is the same for each of them.
+#[derive(Debug)]
+pub(super) struct Wanted<'s> {
+    spec: &'s Spec,
+    revision: String,
+    /// The configuration of a machine that joins.
+    config: KubeadmConfigSpec,
+    /// The same in comparable form, and that of the first machine.
+    join: Value,
+    init: Value,
+}
+
+impl<'s> Wanted<'s> {
+    /// What a spec wants.
+    pub(super) fn of(spec: &'s Spec) -> Self {
+        let config_of = |bootstrap| config(spec, bootstrap);
+        let config = config_of(Bootstrap::Join);
+        let (init, join) = (comparable(&config_of(Bootstrap::Init)), comparable(&config));
+        Self {
+            revision: hash(spec, &init, &join),
+            spec,
+            config,
+            join,
+            init,
+        }
+    }
+}
+
 /// The objects that belong to a machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts<'a> {
@@ -82,10 +110,13 @@ pub(super) struct Parts<'a> {
 ///
 /// A machine that was created from the current revision is not outdated because its objects differ:
 /// they were stored with other values, and those of a new machine would be too.
-pub(super) fn differences(spec: &Spec, parts: &Parts<'_>, now: Timestamp) -> (Vec<Difference>, Vec<Difference>) {
-    let by_time = expiries(spec, parts.machine, now);
-    let by_content = contents(spec, parts);
-    let wanted = revision(spec);
+pub(super) fn differences(
+    wanted: &Wanted<'_>,
+    parts: &Parts<'_>,
+    now: Timestamp,
+) -> (Vec<Difference>, Vec<Difference>) {
+    let by_time = expiries(wanted.spec, parts.machine, now);
+    let by_content = contents(wanted, parts);
     let annotations = [
         Some(&parts.machine.metadata.annotations),
         parts.config.map(|config| &config.metadata.annotations),
@@ -94,7 +125,7 @@ pub(super) fn differences(spec: &Spec, parts: &Parts<'_>, now: Timestamp) -> (Ve
         .into_iter()
         .flatten()
         .filter_map(|annotations| annotations.get(REVISION));
-    if revisions.any(|revision| *revision == wanted) {
+    if revisions.any(|revision| *revision == wanted.revision) {
         return (by_time, by_content);
     }
     let (mut first, rest): (Vec<Difference>, Vec<Difference>) = by_content
@@ -108,19 +139,23 @@ pub(super) fn differences(spec: &Spec, parts: &Parts<'_>, now: Timestamp) -> (Ve
 /// The hash of everything that decides whether a machine is outdated, apart from times. Equal specs
 /// have the same.
 pub(super) fn revision(spec: &Spec) -> String {
+    Wanted::of(spec).revision
+}
+
+fn hash(spec: &Spec, init: &Value, join: &Value) -> String {
     let reference = &spec.machine_template.spec.infrastructure_ref;
     let content = json!({
         "version": spec.version,
-        "init": comparable(&config(spec, Bootstrap::Init)),
-        "join": comparable(&config(spec, Bootstrap::Join)),
+        "init": init,
+        "join": join,
         "infrastructure": [reference.api_group, reference.kind, reference.name],
     });
     hex_hash(&content, 8)
 }
 
 /// The differences of the objects of a machine from the spec.
-fn contents(spec: &Spec, parts: &Parts<'_>) -> Vec<Difference> {
-    let machine = parts.machine;
+fn contents(wanted: &Wanted<'_>, parts: &Parts<'_>) -> Vec<Difference> {
+    let (spec, machine) = (wanted.spec, parts.machine);
     let mut found = Vec::new();
     if machine.spec.version != spec.version {
         found.push(Difference {
@@ -128,7 +163,7 @@ fn contents(spec: &Spec, parts: &Parts<'_>) -> Vec<Difference> {
             changes: vec![change("version", &machine.spec.version, &spec.version)],
         });
     }
-    let changes = parts.config.map(|config| config_changes(spec, &config.spec));
+    let changes = parts.config.map(|config| config_changes(wanted, &config.spec));
     if let Some(changes) = changes.filter(|changes| !changes.is_empty()) {
         let reason = format!("KubeadmConfig is not up-to-date: {}", summary(&changes));
         found.push(Difference { reason, changes });
@@ -221,16 +256,15 @@ fn infrastructure(spec: &Spec, machine: &Machine, object: &Infrastructure) -> Op
 ///
 /// The machine that ran `kubeadm init` is first compared as if it had joined, because users give
 /// both configurations the same content. Only if both comparisons differ is the machine outdated.
-fn config_changes(spec: &Spec, current: &KubeadmConfigSpec) -> Vec<Change> {
-    let desired = config(spec, Bootstrap::Join);
+fn config_changes(wanted: &Wanted<'_>, current: &KubeadmConfigSpec) -> Vec<Change> {
     if current.join_configuration.control_plane.is_some() {
-        return changes(&comparable(current), &comparable(&desired));
+        return changes(&comparable(current), &wanted.join);
     }
-    let as_join = changes(&comparable(&as_join(current, &desired)), &comparable(&desired));
+    let as_join = changes(&comparable(&as_join(current, &wanted.config)), &wanted.join);
     if as_join.is_empty() {
         return as_join;
     }
-    changes(&comparable(current), &comparable(&config(spec, Bootstrap::Init)))
+    changes(&comparable(current), &wanted.init)
 }
 
 /// The configuration of the first machine as that of a machine that joined.

@@ -85,7 +85,7 @@ fn decide(state: &State, now: Timestamp, plan: &mut Plan) {
         Some(Err(wait)) => plan.waits.push(wait),
         None => {}
     }
-    match remediation::decide(state, now) {
+    match remediation::decide(state, now, membership::needs_repair(state)) {
         Decision::Nothing => {}
         Decision::InProgress => {
             let machine_is_gone = state.deleting().next().is_none();

@@ -245,6 +245,7 @@ mod tests {
     #[test]
     fn a_replacement_is_created_while_one_machine_serves_and_the_quorum_is_safe() {
         let mut world = World::new("abca");
+        world.spec()["replicas"] = json!(5);
         world.control_plane["metadata"]["annotations"] = json!({(REMEDIATION_IN_PROGRESS): "{}"});
         world.set(0, condition::ETCD_MEMBER, "False");
         world.set(0, condition::SCHEDULER, "False");

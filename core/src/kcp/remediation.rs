@@ -43,13 +43,33 @@ pub(super) struct Refusal<'a> {
     pub(super) until: Option<Timestamp>,
 }
 
-/// Whether the record of a remediation is out of date: its replacement exists, or its machine
-/// became healthy.
+/// Whether the record of a remediation is out of date: its replacement exists, none is needed any
+/// more, or its machine became healthy. No times are compared: they come from different clocks
+/// (V133).
 pub(super) fn is_stale(state: &State, record: &RemediationRecord) -> bool {
-    let is_newer = |machine: &MachineState| machine.machine.metadata.creation_timestamp > record.timestamp;
-    let recovered = |machine: &MachineState| !machine.is_deleting() && !machine.needs_remediation();
-    let own = state.machine(&record.machine);
-    (record.timestamp.is_some() && state.machines.iter().any(is_newer)) || own.is_some_and(recovered)
+    let replaces = |machine: &MachineState| {
+        let text = machine.machine.metadata.annotations.get(REMEDIATION_FOR);
+        let known = text.and_then(|text| RemediationRecord::parse(text).ok());
+        known.is_some_and(|known| known.machine == record.machine)
+    };
+    if state.machines.iter().any(replaces) {
+        return true;
+    }
+    match state.machine(&record.machine) {
+        Some(own) => !own.is_deleting() && !own.needs_remediation(),
+        None => is_complete(state),
+    }
+}
+
+/// Whether no machine is missing, neither for the wanted number nor for the surge of a rollout.
+fn is_complete(state: &State) -> bool {
+    let surge = if state.outdated().is_empty() {
+        0
+    } else {
+        state.max_surge()
+    };
+    let wanted = state.replicas().map(|replicas| replicas + surge);
+    wanted.is_some_and(|wanted| state.machines.len() >= wanted)
 }
 
 /// The record of the remediation whose replacement does not exist yet, as it is stored. An
@@ -60,19 +80,23 @@ pub(super) fn record_in_progress(state: &State) -> Option<&str> {
     state.annotation(REMEDIATION_IN_PROGRESS).filter(|text| !is_stale(text))
 }
 
-/// Decides about the most broken machine.
-pub(super) fn decide(state: &State, now: Timestamp) -> Decision<'_> {
-    let Some(machine) = most_broken(state) else {
+/// Decides about the most broken machine. `repairs`: machines are being deleted, and wait only for
+/// this repair, so that they do not prevent it.
+pub(super) fn decide(state: &State, now: Timestamp, repairs: bool) -> Decision<'_> {
+    let Some(machine) = most_broken(state, repairs) else {
         return Decision::Nothing;
     };
     if machine.is_deleting() {
         return Decision::InProgress;
     }
+    let is_leaving = |name: &str| state.machine(name).is_some_and(MachineState::is_deleting);
+    let rests = repairs || state.deleting().next().is_none();
     match record_in_progress(state).map(RemediationRecord::parse) {
         None => {}
+        Some(Ok(record)) if repairs && is_leaving(&record.machine) => {}
         // The deletion did not take effect after the record was written.
-        Some(Ok(record)) if record.machine == machine.name() && state.deleting().next().is_none() => {
-            return match refusal(state, machine) {
+        Some(Ok(record)) if record.machine == machine.name() && rests => {
+            return match refusal(state, machine, rests) {
                 Some(decision) => decision,
                 None => Decision::Delete(machine, record),
             };
@@ -87,7 +111,7 @@ pub(super) fn decide(state: &State, now: Timestamp) -> Decision<'_> {
         Ok(record) => record,
         Err(decision) => return *decision,
     };
-    match refusal(state, machine) {
+    match refusal(state, machine, rests) {
         Some(decision) => decision,
         None => Decision::Delete(machine, record),
     }
@@ -110,8 +134,8 @@ fn impossible(machine: &MachineState, message: String) -> Decision<'_> {
 }
 
 /// The machine that is replaced first: the one that works least, so that the others can accept its
-/// replacement.
-fn most_broken(state: &State) -> Option<&MachineState> {
+/// replacement. `repairs`: the machines that are being deleted wait for it.
+fn most_broken(state: &State, repairs: bool) -> Option<&MachineState> {
     let mut order = Vec::new();
     if state.is_etcd_managed() {
         order.extend([condition::ETCD_MEMBER, condition::ETCD_POD]);
@@ -123,6 +147,7 @@ fn most_broken(state: &State) -> Option<&MachineState> {
         condition::LABELS_AND_TAINTS,
     ]);
     let candidates = state.machines.iter().filter(|machine| machine.needs_remediation());
+    let candidates = candidates.filter(|machine| !(repairs && machine.is_deleting()));
     candidates.min_by_key(|machine| {
         let broken: Vec<Reverse<bool>> = order.iter().map(|type_| Reverse(!machine.is_true(type_))).collect();
         (
@@ -178,9 +203,11 @@ fn retry<'a>(state: &State, machine: &'a MachineState, now: Timestamp) -> Result
 }
 
 /// Why the machine cannot be deleted now. Before the control plane is initialized, there is no data
-/// to lose.
-fn refusal<'a>(state: &State, machine: &'a MachineState) -> Option<Decision<'a>> {
-    if !state.is_initialized() {
+/// to lose. A machine with a Node proves that there is, also if the status is lost or was never
+/// written (V132). `rests`: no other deletion is in progress.
+fn refusal<'a>(state: &State, machine: &'a MachineState, rests: bool) -> Option<Decision<'a>> {
+    let has_node = state.machines.iter().any(|machine| machine.node().is_some());
+    if !state.is_initialized() && !has_node {
         return None;
     }
     if state.machines.len() <= 1 {
@@ -192,7 +219,7 @@ fn refusal<'a>(state: &State, machine: &'a MachineState) -> Option<Decision<'a>>
         let message = format!("machine {} has no Node yet", other.name());
         return Some(deferred(machine, message, None));
     }
-    if let Some(other) = state.deleting().next() {
+    if let Some(other) = state.deleting().next().filter(|_| !rests) {
         let message = format!("machine {} is being deleted", other.name());
         return Some(deferred(machine, message, None));
     }

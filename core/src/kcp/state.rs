@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::observed::{EtcdMembers, Observed, ReportedMember, cluster_name};
-use super::outdated::{Difference, Parts, differences};
+use super::outdated::{Difference, Parts, Wanted, differences};
 use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::KubeadmConfigSpec;
 use crate::api::cluster_x_k8s_io::control_plane::{Cluster, Machine, MachineCondition};
 use crate::api::cluster_x_k8s_io::{annotation, label};
@@ -209,6 +209,7 @@ impl State {
                 labels.contains_key(label::CONTROL_PLANE),
             )
         };
+        let wanted = Wanted::of(&observed.control_plane.spec);
         let mut machines: Vec<&Arc<Machine>> = observed.machines.iter().collect();
         machines.sort_by(|left, right| left.metadata.name().cmp(right.metadata.name()));
         let (mut owned, mut adoptable, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
@@ -218,7 +219,7 @@ impl State {
                 (true, true) => match machine.metadata.controller() {
                     None => adoptable.push(Arc::clone(machine)),
                     Some(owner) if is_owner(&state.control_plane, owner) => {
-                        owned.push(machine_state(&state.control_plane, machine, observed, now));
+                        owned.push(machine_state(&wanted, machine, observed, now));
                     }
                     Some(_) => foreign.push(machine.metadata.name().to_owned()),
                 },
@@ -443,12 +444,7 @@ fn is_owner(control_plane: &KubeadmControlPlane, owner: &crate::api::meta::Owner
     is_named && (uid.is_empty() || owner.uid.is_empty() || owner.uid == uid)
 }
 
-fn machine_state(
-    control_plane: &KubeadmControlPlane,
-    machine: &Arc<Machine>,
-    observed: &Observed,
-    now: Timestamp,
-) -> MachineState {
+fn machine_state(wanted: &Wanted<'_>, machine: &Arc<Machine>, observed: &Observed, now: Timestamp) -> MachineState {
     let spec = &machine.spec;
     let config = observed.configs.get(&spec.bootstrap.config_ref.name);
     let reference = (
@@ -475,7 +471,7 @@ fn machine_state(
         let info = node.status.unknown_fields.get("nodeInfo")?;
         info.get("kubeletVersion")?.as_str()
     });
-    let (differences, deviations) = differences(&control_plane.spec, &parts, now);
+    let (differences, deviations) = differences(wanted, &parts, now);
     MachineState {
         machine: Arc::clone(machine),
         differences,

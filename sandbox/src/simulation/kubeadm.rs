@@ -3,11 +3,13 @@
 //!
 //! The actors play users, the core and the bootstrap controllers of Cluster API, the cloud, and a
 //! health check. Each acts late, on a part of the objects. The faults stop before the end. A run
-//! begins without a machine.
+//! begins without a machine. `bugs` lists seeded bugs, and `mutants` hunts them.
 
 mod actors;
+pub mod bugs;
 mod invariants;
 mod managed;
+pub mod mutants;
 mod objects;
 
 use std::sync::Arc;
@@ -20,9 +22,10 @@ use capstan_core::api::kinds::{
 };
 
 use super::declared::Simulation;
+use super::engine::run::Summary;
 use objects::{INSTANCES, TEMPLATES};
 
-pub use managed::{Flaw, SimulatedClusters};
+pub use managed::SimulatedClusters;
 
 /// Between two turns of the actors, in seconds.
 const TURN: usize = 10;
@@ -34,6 +37,14 @@ const CALM: i64 = 17;
 /// The controller of a process as it ships.
 pub fn controller(clusters: SimulatedClusters, replica: usize) -> KubeadmControlPlanes<SimulatedClusters> {
     KubeadmControlPlanes::new(clusters, format!("capstan-{replica}"))
+}
+
+/// Runs `count` seeds from `from` on, on so many threads.
+///
+/// # Errors
+/// A definition cannot be read.
+pub fn simulate(from: u64, count: u64, threads: u64) -> Result<Summary> {
+    simulation(controller)?.run_on(from..from.saturating_add(count), threads)
 }
 
 /// A control plane of three machines that do not exist yet, with a controller.
@@ -67,8 +78,10 @@ pub fn simulation<R: Reconcile>(
         .always("K6", invariants::a_deletion_has_a_reason)
         .always("K7", invariants::a_member_goes_before_the_hook)
         .always("K8", invariants::an_authority_never_changes)
-        .always("K9", invariants::the_spec_belongs_to_the_user);
-    for invariant in ["K1", "K2", "K3", "K4"] {
+        .always("K9", invariants::the_spec_belongs_to_the_user)
+        .always("K11", invariants::a_pause_holds)
+        .always("K12", invariants::a_machine_goes_where_none_is);
+    for invariant in ["K1", "K2", "K3", "K4", "K13"] {
         simulation = simulation
             .always(invariant, move |change| {
                 invariants::noted(change.companion(), invariant)

@@ -50,19 +50,7 @@ impl Neighbourhood {
         screen.step("Starting etcd, kube-apiserver and kube-controller-manager on 127.0.0.1");
         let plane = ControlPlane::start(Options::default()).await?;
         let cluster = Cluster::of(&plane)?;
-        let namespaces = ["openshift-machine-api", NAMESPACE].map(|name| {
-            json!({
-                "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
-            })
-        });
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": namespaces});
-        cluster.apply(&list.to_string()).await?;
-        let current = ["config", "set-context", "--current", "--namespace", NAMESPACE];
-        cluster.run(&current, "").await?.checked()?;
-        let permissions = workspace().join("manifests/components/kubeadm-control-plane-controllers/rbac.yaml");
-        let permissions =
-            std::fs::read_to_string(&permissions).with_context(|| format!("reading {}", permissions.display()))?;
-        cluster.apply(&permissions).await?;
+        prepare(&cluster).await?;
         screen.step("Starting the controllers of Cluster API; the first start builds them with Go, in minutes");
         let neighbours = ClusterApi::start(&plane).await?;
         screen.step("Starting Capstan's controller of KubeadmControlPlanes");
@@ -171,8 +159,25 @@ impl Neighbourhood {
     }
 }
 
+/// Creates the namespaces, and the permissions of the controller.
+pub(crate) async fn prepare(cluster: &Cluster) -> Result<()> {
+    let namespaces = ["openshift-machine-api", NAMESPACE].map(|name| {
+        json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
+        })
+    });
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": namespaces});
+    cluster.apply(&list.to_string()).await?;
+    let current = ["config", "set-context", "--current", "--namespace", NAMESPACE];
+    cluster.run(&current, "").await?.checked()?;
+    let permissions = workspace().join("manifests/components/kubeadm-control-plane-controllers/rbac.yaml");
+    let permissions =
+        std::fs::read_to_string(&permissions).with_context(|| format!("reading {}", permissions.display()))?;
+    cluster.apply(&permissions).await
+}
+
 /// Starts the controller with its own permissions.
-async fn controller(plane: &ControlPlane) -> Result<Running> {
+pub(crate) async fn controller(plane: &ControlPlane) -> Result<Running> {
     let client = plane.client_for(USER, &["system:serviceaccounts"]).await?;
     let caches = kubeadm_control_plane::caches(&client);
     let election = Election {

@@ -14,7 +14,7 @@ use super::{Args, Connected, EtcdMembers, election};
 use crate::controllers::machine_pool::MachinePoolMetrics;
 use crate::controllers::mirroring::{MirroringConfiguration, MirroringMetrics};
 use crate::controllers::{self, Configuration, Metrics, control_plane, kubeadm_control_plane, machine_pool, mirroring};
-use crate::runtime::{Caches, Metrics as RuntimeMetrics, Running};
+use crate::runtime::{Caches, Metrics as RuntimeMetrics, Running, Shard};
 use crate::workload::Connections;
 
 /// The metrics of the controllers that run in this process.
@@ -57,19 +57,25 @@ pub(super) struct FeatureCaches {
 
 impl FeatureCaches {
     /// Starts to watch what these controllers read.
-    pub(super) fn start(args: &Args, client: &kube::Client) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// The name of this process cannot be that of a shard.
+    pub(super) fn start(args: &Args, client: &kube::Client) -> anyhow::Result<Self> {
+        let shard = shard(args)?;
+        let kubeadm = || match &shard {
+            Some(shard) => kubeadm_control_plane::caches_of_shard(client, shard),
+            None => kubeadm_control_plane::caches(client),
+        };
+        Ok(Self {
             mirroring: args
                 .mirroring_controllers
                 .then(|| mirroring::caches(client, &namespaces(args))),
             control_plane: args
                 .control_plane_controllers
                 .then(|| control_plane::caches(client, &args.scope.namespace)),
-            kubeadm: args
-                .kubeadm_control_plane_controllers
-                .then(|| kubeadm_control_plane::caches(client)),
+            kubeadm: args.kubeadm_control_plane_controllers.then(kubeadm),
             machine_pool: args.machine_pool_controllers.then(|| machine_pool::caches(client)),
-        }
+        })
     }
 
     /// All of them.
@@ -105,7 +111,10 @@ pub(super) fn start(args: &Args, connected: &Connected, metrics: RegisteredMetri
     if let (Some(metrics), Some(caches)) = (metrics.kubeadm, &own.kubeadm) {
         let election = election(args, &args.kubeadm_control_plane_lease);
         let managed = Connections::new(client, kubeadm_control_plane::settings());
-        running.push(kubeadm_control_plane::start(client, caches, managed, election, metrics));
+        running.push(match shard(args)? {
+            Some(shard) => kubeadm_control_plane::start_shard(client, caches, managed, election, &shard, metrics),
+            None => kubeadm_control_plane::start(client, caches, managed, election, metrics),
+        });
     }
     if let (Some(metrics), Some(caches)) = (metrics.machine_pool, &own.machine_pool) {
         let election = election(args, &args.machine_pool_lease);
@@ -133,6 +142,16 @@ fn etcd_members(args: &Args) -> control_plane::EtcdMembers {
         },
         _ => control_plane::EtcdMembers::Operator,
     }
+}
+
+/// The shard that this process is, if the objects are shared.
+fn shard(args: &Args) -> anyhow::Result<Option<Shard>> {
+    let Some(ring) = &args.shard_ring else {
+        return Ok(None);
+    };
+    let name = election(args, "").identity;
+    let shard = Shard::new(ring, &name).map_err(anyhow::Error::msg);
+    shard.context("--shard-ring and --identity").map(Some)
 }
 
 /// The namespaces of both APIs.

@@ -47,6 +47,11 @@ impl<'de> Deserialize<'de> for WholeObject {
 }
 
 impl WholeObject {
+    /// The object as the API server stores it. Items of a list have no `apiVersion` and `kind`.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
     /// The object with its `apiVersion` and `kind`, which the items of a list do not have.
     pub(super) fn of_kind(&self, kind: &KindInfo) -> Value {
         let mut value = self.value.clone();

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use capstan_core::api::kinds::KUBEADM_CONTROL_PLANES;
 use kube::Client as KubeClient;
 
 use super::{KubeadmControlPlanes, objects};
-use crate::runtime::{Caches, Election, Metrics, Running};
+use crate::runtime::{Caches, Election, Metrics, Running, Shard, Sharded};
 use crate::workload::{Connections, Settings};
 
 /// The default name of the Lease.
@@ -15,6 +16,11 @@ pub const LEASE: &str = "capstan-kubeadm-control-plane";
 /// Starts to watch what the controller reads.
 pub fn caches(client: &KubeClient) -> Arc<Caches> {
     Caches::start(client, &objects::watches())
+}
+
+/// The same for one shard, which watches only its own control planes.
+pub fn caches_of_shard(client: &KubeClient, shard: &Shard) -> Arc<Caches> {
+    Caches::start(client, &shard.watches(&KUBEADM_CONTROL_PLANES, objects::watches()))
 }
 
 /// The limits of connections to managed clusters. A new cluster is found soon after its API server
@@ -36,4 +42,19 @@ pub fn start(
 ) -> Running {
     let controller = KubeadmControlPlanes::new(managed, election.identity.clone());
     Running::new(client, election, metrics).with(controller, caches.subscribe(), caches)
+}
+
+/// The same for one shard, with the caches of that shard. It works while this process holds the
+/// Lease of the shard.
+pub fn start_shard(
+    client: &KubeClient,
+    caches: &Arc<Caches>,
+    managed: Connections,
+    election: Election,
+    shard: &Shard,
+    metrics: Metrics,
+) -> Running {
+    let controller = KubeadmControlPlanes::new(managed, shard.name().to_owned());
+    let controller = Sharded::new(controller, shard.clone());
+    Running::of_shard(client, election, shard, metrics).with(controller, caches.subscribe(), caches)
 }

@@ -309,8 +309,8 @@ fn a_record_whose_replacement_exists_is_removed_and_no_other_machine_gets_it() {
     let mut world = World::new("ac");
     world.spec()["replicas"] = json!(3);
     let record = json!({"machine": "m-9", "timestamp": "2026-06-01T11:00:00Z", "retryCount": 1}).to_string();
-    world.control_plane["metadata"]["annotations"] = json!({(REMEDIATION_IN_PROGRESS): record});
-    world.created(1, "2026-06-01T11:30:00Z");
+    world.control_plane["metadata"]["annotations"] = json!({(REMEDIATION_IN_PROGRESS): record.clone()});
+    world.annotate(1, "controlplane.cluster.x-k8s.io/remediation-for", &record);
     let plan = planned(&world);
     let verbs: Vec<&str> = plan.steps.iter().map(Step::verb).collect();
     assert_eq!(verbs, ["patch", "create"]);
@@ -441,6 +441,57 @@ fn the_hook_is_removed_with_the_member_after_the_machine_is_drained() {
     second.delete(1);
     second.machines[1]["metadata"]["annotations"] = json!({});
     assert_eq!(next(&second), "waits MachineRemoved", "one at a time");
+}
+
+#[test]
+fn v130_a_deletion_that_waits_for_the_quorum_does_not_prevent_the_remediation_that_it_waits_for() {
+    let mut world = hooked("abc");
+    world.unhealthy(1);
+    world.set(1, condition::ETCD_MEMBER, "False");
+    assert_eq!(planned(&world).disruptive().map(shown).unwrap(), "delete m-1");
+    let mut draining = world.clone();
+    draining.machines[0]["status"]["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .pop();
+    assert!(planned(&draining).disruptive().is_none());
+    let mut released = world;
+    released.machines[0]["metadata"]["annotations"] = json!({});
+    assert!(planned(&released).disruptive().is_none(), "its member is gone");
+}
+
+#[test]
+fn v131_a_machine_whose_member_must_stay_does_not_hold_up_the_deletion_of_the_broken_one() {
+    let mut world = hooked("abc");
+    world.set(1, condition::ETCD_MEMBER, "False");
+    world.delete(1);
+    world.machines[1]["metadata"]["deletionTimestamp"] = json!("2026-06-01T11:30:00Z");
+    let drained = world.machines[0]["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .last()
+        .cloned();
+    world.machines[1]["status"]["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .extend(drained);
+    assert_eq!(next(&world), "remove-hook m-1 n-1");
+}
+
+#[test]
+fn v134_a_creation_that_began_with_another_spec_is_not_continued() {
+    let mut world = World::new("abc");
+    world.spec()["replicas"] = json!(5);
+    let name = |world: &World| planned(world).disruptive().unwrap().subject.name.clone();
+    let first = name(&world);
+    let mut other = world.clone();
+    other.spec()["machineTemplate"]["spec"]["infrastructureRef"]["name"] = json!("t2");
+    assert_ne!(name(&other), first, "the infrastructure machine may exist already");
+    let mut other = world.clone();
+    other.spec()["kubeadmConfigSpec"]["joinConfiguration"]["nodeRegistration"]["kubeletExtraArgs"][0]["value"] =
+        json!("3");
+    assert_ne!(name(&other), first, "the KubeadmConfig may exist already");
+    assert_eq!(name(&world), first);
 }
 
 #[test]

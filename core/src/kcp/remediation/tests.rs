@@ -5,8 +5,13 @@ use crate::kcp::samples::{World, now};
 
 /// `delete m-0 0`, `deferred …`, `impossible …`, `in progress` or `nothing`.
 fn decided(world: &World) -> String {
+    decided_while(world, false)
+}
+
+/// The same while a deletion waits for the repair, or does not.
+fn decided_while(world: &World, repairs: bool) -> String {
     let state = world.state();
-    match decide(&state, now()) {
+    match decide(&state, now(), repairs) {
         Decision::Nothing => String::from("nothing"),
         Decision::InProgress => String::from("in progress"),
         Decision::Deferred(refusal) => format!("deferred {}: {}", refusal.machine.name(), refusal.message),
@@ -49,7 +54,7 @@ fn the_most_broken_machine_is_first() {
     for machine in 0..5 {
         world.unhealthy(machine);
     }
-    let most = |world: &World| most_broken(&world.state()).unwrap().name().to_owned();
+    let most = |world: &World| most_broken(&world.state(), false).unwrap().name().to_owned();
     assert_eq!(most(&world), "m-0", "the oldest");
     for (machine, type_) in [
         (1, condition::LABELS_AND_TAINTS),
@@ -75,7 +80,7 @@ fn machines_of_the_same_age_are_ordered_by_name() {
         world.unhealthy(machine);
         world.created(machine, "2026-01-01T00:00:00Z");
     }
-    assert_eq!(most_broken(&world.state()).unwrap().name(), "m-0");
+    assert_eq!(most_broken(&world.state(), false).unwrap().name(), "m-0");
 }
 
 #[test]
@@ -85,14 +90,13 @@ fn nothing_is_replaced_while_a_replacement_is_pending() {
     assert_eq!(decided(&deleting), "in progress");
     let with_record = |text: &str| {
         let mut world = world();
+        world.spec()["replicas"] = json!(4);
         world.control_plane["metadata"]["annotations"] = json!({(REMEDIATION_IN_PROGRESS): text});
         decided(&world)
     };
     let of = |machine: &str, at: &str| with_record(&record(machine, at, 2).to_string());
     assert_eq!(of("m-9", "2026-05-01T00:00:00Z"), "in progress");
     assert_eq!(with_record("no JSON"), "in progress");
-    // A machine was created after the record.
-    assert_eq!(of("m-9", "2025-01-01T00:00:00Z"), "delete m-0 0");
     // The recorded machine became healthy.
     assert_eq!(of("m-1", "2026-05-01T00:00:00Z"), "delete m-0 0");
     // The deletion after the record failed.
@@ -182,6 +186,8 @@ fn the_only_machine_is_replaced_only_before_initialization() {
     assert!(decided(&world).starts_with("impossible m-0: the only machine"));
     world.control_plane["status"]["initialization"] = json!({});
     world.etcd = None;
+    world.without_node(0);
+    world.unhealthy(0);
     assert_eq!(decided(&world), "delete m-0 0");
 }
 
@@ -278,5 +284,79 @@ fn a_machine_without_a_member_is_replaced() {
     members["members"].as_array_mut().unwrap().remove(0);
     world.unhealthy(0);
     world.set(1, condition::ETCD_MEMBER, "False");
+    assert_eq!(decided(&world), "delete m-0 0");
+}
+
+/// Three machines. A user deleted the first one, and the second one fails.
+fn blocked() -> World {
+    let mut world = World::new("abc");
+    world.delete(0);
+    world.unhealthy(1);
+    world.set(1, condition::ETCD_MEMBER, "False");
+    world
+}
+
+#[test]
+fn a_deletion_that_waits_for_the_repair_does_not_defer_it() {
+    let world = blocked();
+    assert_eq!(decided(&world), "deferred m-1: machine m-0 is being deleted");
+    assert_eq!(decided_while(&world, true), "delete m-1 0");
+    let mut both = world.clone();
+    both.unhealthy(0);
+    both.set(0, condition::ETCD_MEMBER, "False");
+    let decided = decided_while(&both, true);
+    assert!(
+        decided.starts_with("impossible m-1: the removal of etcd member n-1"),
+        "{decided}"
+    );
+    // The first machine was remediated, and then the second one failed.
+    let mut second = world;
+    second.unhealthy(0);
+    let text = record("m-0", "2026-05-01T00:00:00Z", 0).to_string();
+    second.control_plane["metadata"]["annotations"] = json!({(REMEDIATION_IN_PROGRESS): text});
+    assert_eq!(decided_while(&second, true), "delete m-1 0");
+}
+
+#[test]
+fn v133_a_remediation_ends_with_its_replacement_whatever_the_clock_of_the_controller_says() {
+    let ahead = record("m-9", "2026-06-01T20:00:00Z", 0).to_string();
+    let mut world = World::new("abc");
+    world.spec()["replicas"] = json!(4);
+    world.control_plane["metadata"]["annotations"] = json!({(REMEDIATION_IN_PROGRESS): ahead});
+    assert!(
+        record_in_progress(&world.state()).is_some(),
+        "no machine replaces m-9 yet"
+    );
+    let mut replaced = world.clone();
+    replaced.annotate(2, REMEDIATION_FOR, &ahead);
+    assert_eq!(record_in_progress(&replaced.state()), None);
+    let mut shrunk = world.clone();
+    shrunk.spec()["replicas"] = json!(3);
+    assert_eq!(record_in_progress(&shrunk.state()), None, "no machine is missing");
+    shrunk.outdated(0);
+    assert!(
+        record_in_progress(&shrunk.state()).is_some(),
+        "the surge of the rollout is missing"
+    );
+    let behind = record("m-9", "2020-01-01T00:00:00Z", 0).to_string();
+    world.control_plane["metadata"]["annotations"] = json!({(REMEDIATION_IN_PROGRESS): behind});
+    assert!(
+        record_in_progress(&world.state()).is_some(),
+        "older machines replace nothing"
+    );
+}
+
+#[test]
+fn v132_a_control_plane_with_a_node_has_data_also_if_its_status_is_lost() {
+    let mut world = World::new("a");
+    world.control_plane["status"] = json!({});
+    world.unhealthy(0);
+    assert!(
+        decided(&world).starts_with("impossible m-0: the only machine"),
+        "{}",
+        decided(&world)
+    );
+    world.without_node(0);
+    world.unhealthy(0);
     assert_eq!(decided(&world), "delete m-0 0");
 }

@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Condition, lines};
+use crate::kcp::membership;
 use crate::kcp::remediation::{self, Decision};
 use crate::kcp::state::{MachineState, State, condition};
 
@@ -27,7 +28,7 @@ pub fn machine_conditions(state: &State, now: Timestamp) -> Vec<(&str, Vec<Condi
 /// The answer to the health check of the most broken machine.
 fn answer(state: &State, now: Timestamp) -> Option<(&str, Condition)> {
     const TYPE: &str = condition::OWNER_REMEDIATED;
-    match remediation::decide(state, now) {
+    match remediation::decide(state, now, membership::needs_repair(state)) {
         Decision::Nothing | Decision::InProgress => None,
         Decision::Deferred(refusal) => {
             let condition = Condition::new(TYPE, "False", "RemediationDeferred", refusal.message);

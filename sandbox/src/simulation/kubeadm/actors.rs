@@ -8,18 +8,26 @@ use std::sync::MutexGuard;
 
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{CLUSTER_API_CLUSTERS, CLUSTER_API_MACHINES, KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::invariants;
 use super::managed::{Instance, Managed, SimulatedClusters, Stage};
 use super::objects::{
-    HOOK, HOOKS, INSTANCES, NAME, NAMESPACE, annotations, cluster_status, conditions, has, is_deleting, name, node_of,
-    template, text, version,
+    HOOK, HOOKS, INSTANCES, NAME, NAMESPACE, PAUSED, PAUSED_ROLLOUT, annotations, cluster_status, conditions, has,
+    is_deleting, name, node_of, template, text, version,
 };
 use crate::api::Object;
 use crate::simulation::declared::{Stored, Users};
 
 /// The last moment at which something fails or is changed, in seconds.
 pub(super) const QUIET: u32 = 16 * 60;
+/// From this second on, the conditions must explain what is not as it should be.
+const EXPLAINED: u32 = QUIET + 2 * 60;
+/// The hook of another controller.
+const OTHER_HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/other";
+/// The second at which a run begins, since 1970.
+const BEGIN: i64 = 1_767_225_600;
 /// The finalizer of a Machine.
 const FINALIZER: &str = "machine.cluster.x-k8s.io";
 /// A Node may be missing for this long before the health check acts, in seconds.
@@ -58,6 +66,9 @@ pub(super) fn act_once(users: &mut Users<'_>, second: u32) {
     round.core();
     round.check();
     round.managed().refresh();
+    if second > EXPLAINED {
+        invariants::a_condition_says_why(&round.stored(), second);
+    }
 }
 
 impl Round<'_, '_> {
@@ -139,7 +150,7 @@ impl Round<'_, '_> {
             let labels = json!({"labels": {"team": value}});
             self.edit_control_plane(json!({"spec": {"machineTemplate": {"metadata": labels}}}));
         }
-        for (annotation, share) in [("capstan.dev/paused-rollout", 4), ("cluster.x-k8s.io/paused", 4)] {
+        for (annotation, share) in [(PAUSED_ROLLOUT, 4), (PAUSED, 4)] {
             let begins = self.happens(share);
             let ends = self.is_quiet() || self.users.random().permille(60);
             let is_set = stored
@@ -182,6 +193,16 @@ impl Round<'_, '_> {
                 let patch = json!({"metadata": {"annotations": {(annotation): ""}}});
                 self.patch(&CLUSTER_API_MACHINES, &name, patch);
             }
+        }
+        // Another controller has a hook of its own for a while.
+        let is_held = annotations(&machine, OTHER_HOOK).next().is_some();
+        let (begins, ends) = (self.happens(8), self.is_quiet() || self.users.random().permille(100));
+        if is_held && ends {
+            let patch = json!({"metadata": {"annotations": {(OTHER_HOOK): null}}});
+            self.patch(&CLUSTER_API_MACHINES, &name, patch);
+        } else if begins && !is_held && !is_deleting(&machine) {
+            let patch = json!({"metadata": {"annotations": {(OTHER_HOOK): ""}}});
+            self.patch(&CLUSTER_API_MACHINES, &name, patch);
         }
         // The member of the machine is lost, which the others must survive.
         if is_deleting(&machine) && self.may_lose(&name) && self.happens(60) {
@@ -232,6 +253,7 @@ impl Round<'_, '_> {
         let (elects, breaks, loses, refuses) = (self.happens(25), self.happens(8), self.happens(15), self.happens(15));
         let recovers = self.is_quiet() || self.users.random().permille(200);
         let (alarms, heals) = (self.happens(4), self.is_quiet() || self.users.random().permille(100));
+        let hides = self.happens(6);
         let mut random = self.users.random().branch();
         let mut managed = self.managed();
         managed.is_unreachable = (managed.is_unreachable && !recovers) || breaks;
@@ -257,6 +279,10 @@ impl Round<'_, '_> {
         }
         let names: Vec<String> = managed.members.keys().cloned().collect();
         let chosen = random.pick(&names).cloned().unwrap_or_default();
+        managed.unreachable_member = match managed.unreachable_member.take() {
+            None if hides => Some(chosen.clone()),
+            hidden => hidden.filter(|_| !recovers),
+        };
         for (name, member) in &mut managed.members {
             member.has_alarm = (member.has_alarm && !heals) || (alarms && *name == chosen);
         }
@@ -405,9 +431,16 @@ impl Round<'_, '_> {
         };
         let before = conditions(known);
         let mut after = before.clone();
+        let now = Timestamp::from_second(BEGIN + i64::from(self.second)).unwrap_or_default();
         for (type_, status, reason) in wanted {
-            after.retain(|one| one.get("type") != Some(&json!(type_)));
-            after.push(json!({"type": type_, "status": status, "reason": reason}));
+            let is_own = |one: &Value| one.get("type") == Some(&json!(type_));
+            let known = after
+                .iter()
+                .find(|one| is_own(one) && one.get("status") == Some(&json!(status)));
+            let since = known.and_then(|one| one.get("lastTransitionTime").cloned());
+            after.retain(|one| !is_own(one));
+            let since = since.unwrap_or_else(|| json!(now.to_string()));
+            after.push(json!({"type": type_, "status": status, "reason": reason, "lastTransitionTime": since}));
         }
         after.sort_by_key(|one| one.get("type").map(Value::to_string));
         let mut sorted = before;
@@ -429,7 +462,8 @@ impl Round<'_, '_> {
         let is_hooked = annotations(machine, HOOKS).next().is_some();
         let is_drained = has(machine, "Deleting", "True") || cluster_is_removed;
         if !is_drained {
-            return self.set(own, &[("Deleting", "True", "DrainingNode")]);
+            let leaves = ("Ready", "False", "Deleting");
+            return self.set(own, &[("Deleting", "True", "DrainingNode"), leaves]);
         }
         if is_hooked {
             return self.set(own, &[("Deleting", "True", "WaitingForPreTerminateHook")]);

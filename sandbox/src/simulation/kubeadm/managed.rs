@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::bugs::Bug;
 use super::objects::node_of;
 
 /// So many reports are kept: a change is judged by what a controller can have known.
@@ -87,6 +88,8 @@ pub(super) struct Managed {
     pub(super) lost: u32,
     /// The next changes are refused.
     pub(super) refused: u32,
+    /// A member that works, and does not answer the controller.
+    pub(super) unreachable_member: Option<String>,
     /// What the last reports said, and the leader.
     reports: VecDeque<(Members, Option<String>)>,
     /// The number of changes of etcd that the controller made.
@@ -95,6 +98,8 @@ pub(super) struct Managed {
     violations: Vec<(&'static str, String)>,
     /// When each Machine was seen first.
     pub(super) first_seen: BTreeMap<String, u32>,
+    /// Since when the conditions have said that all is well although it is not, in seconds.
+    pub(super) unexplained_since: Option<u32>,
 }
 
 /// Whether most voting members run.
@@ -238,17 +243,16 @@ impl Managed {
             };
             (listed, alarms)
         };
-        let silent = self
-            .members
-            .iter()
-            .filter(|(_, member)| member.is_started && !member.is_up);
+        let silent = self.members.iter().filter(|(name, member)| {
+            member.is_started && (!member.is_up || self.unreachable_member.as_ref() == Some(*name))
+        });
         MembersReport {
             survey: Survey {
                 leader: leader.map(|member| MemberId(member.id)),
                 members: self.members.iter().map(listed).collect(),
             },
             silent: silent
-                .map(|(name, _)| (name.clone(), "it does not run".to_owned()))
+                .map(|(name, _)| (name.clone(), "it does not answer".to_owned()))
                 .collect(),
         }
     }
@@ -305,28 +309,15 @@ impl Instance {
     }
 }
 
-/// What a seeded bug does with the calls of the controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flaw {
-    /// The leadership of etcd is never moved.
-    LeaderStays,
-    /// No member is ever removed.
-    MembersStay,
-    /// Every member and every Node is reported as healthy.
-    AllHealthy,
-    /// Learners are reported as voting members.
-    LearnersVote,
-}
-
 /// The port of a controller to the managed cluster.
 #[derive(Clone, Debug, Default)]
-pub struct SimulatedClusters(Arc<Mutex<Managed>>, Option<Flaw>);
+pub struct SimulatedClusters(Arc<Mutex<Managed>>, Option<Bug>);
 
 impl SimulatedClusters {
     /// The same port with a bug.
     #[must_use]
-    pub fn with(self, flaw: Flaw) -> Self {
-        Self(self.0, Some(flaw))
+    pub fn with(self, bug: Bug) -> Self {
+        Self(self.0, Some(bug))
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Managed> {
@@ -409,7 +400,7 @@ impl ClusterReader for SimulatedClusters {
     ) -> Result<Vec<T>, AccessError> {
         let managed = self.answering(cluster)?;
         let second = managed.second;
-        let runs = |one: &Instance| one.runs(second) || self.1 == Some(Flaw::AllHealthy);
+        let runs = |one: &Instance| one.runs(second) || self.1 == Some(Bug::AllHealthy);
         let objects = match kind.plural.as_ref() {
             "nodes" => managed.nodes(runs),
             "pods" => managed.pods(),
@@ -471,11 +462,11 @@ impl ManagedEtcd for SimulatedClusters {
     async fn members(&self, cluster: &ManagedCluster) -> Result<MembersReport, ManagedEtcdError> {
         let mut report = self.answering(cluster)?.report();
         match self.1 {
-            Some(Flaw::AllHealthy) => {
+            Some(Bug::AllHealthy) => {
                 report.silent.clear();
                 report.survey.members.iter_mut().for_each(|(_, alarms)| alarms.clear());
             }
-            Some(Flaw::LearnersVote) => {
+            Some(Bug::LearnersVote) => {
                 let members = report.survey.members.iter_mut();
                 members.for_each(|(member, _)| member.is_learner = false);
             }
@@ -485,7 +476,7 @@ impl ManagedEtcd for SimulatedClusters {
     }
 
     async fn move_leader(&self, cluster: &ManagedCluster, from: &str, to: &[String]) -> Result<(), ManagedEtcdError> {
-        if self.1 == Some(Flaw::LeaderStays) {
+        if self.1 == Some(Bug::LeaderStays) {
             return Ok(());
         }
         let mut moved = Ok(());
@@ -506,7 +497,7 @@ impl ManagedEtcd for SimulatedClusters {
     }
 
     async fn remove_member(&self, cluster: &ManagedCluster, member: &str) -> Result<(), ManagedEtcdError> {
-        if self.1 == Some(Flaw::MembersStay) {
+        if self.1 == Some(Bug::MembersStay) {
             return Ok(());
         }
         let mut removed = Ok(());

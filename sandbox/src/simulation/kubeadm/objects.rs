@@ -18,6 +18,14 @@ pub(super) const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.i
 /// The beginning of the names of such hooks.
 pub(super) const HOOKS: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
 
+/// The pause of everything, and that of the rollout.
+pub(super) const PAUSED: &str = "cluster.x-k8s.io/paused";
+pub(super) const PAUSED_ROLLOUT: &str = "capstan.dev/paused-rollout";
+/// The mark of a machine that goes first.
+pub(super) const DELETE_MACHINE: &str = "cluster.x-k8s.io/delete-machine";
+/// The failure domains.
+pub(super) const DOMAINS: [&str; 3] = ["a", "b", "c"];
+
 /// Infrastructure machines.
 pub(super) static INSTANCES: KindInfo = KindInfo::namespaced(INFRASTRUCTURE, "v1beta2", "DevMachine", "devmachines");
 /// Their templates.
@@ -54,7 +62,7 @@ pub(super) fn cluster() -> Value {
 
 /// The status that the core manager writes when the infrastructure of the Cluster exists.
 pub(super) fn cluster_status() -> Value {
-    let domains = ["a", "b", "c"].map(|name| json!({"name": name, "controlPlane": true}));
+    let domains = DOMAINS.map(|name| json!({"name": name, "controlPlane": true}));
     json!({"status": {"initialization": {"infrastructureProvisioned": true}, "failureDomains": domains}})
 }
 
