@@ -36,7 +36,7 @@ impl Cluster for Changing {
         name: &str,
     ) -> kube::Result<Option<WatchedObject<T>>> {
         let mut known = self.0.lock().unwrap();
-        known.1.push(kind.title().to_string());
+        known.1.push(kind.title());
         if kind.group != kinds::MACHINES.group {
             return Ok(None);
         }
@@ -94,15 +94,11 @@ async fn read(versions: &[u32]) -> (Result<View, StepError>, Vec<String>) {
 /// The authority of a pair must not be older than the pause of its mirror.
 #[tokio::test]
 async fn v148_the_object_that_names_the_authority_is_read_last_and_is_the_same_during_all_reads() {
-    let is_last = |reads: &[String]| reads.last() == Some(&kinds::MACHINES.title().to_string());
+    let title = kinds::MACHINES.title();
+    let is_last = |reads: &[String]| reads.last() == Some(&title);
     let (live, reads) = read(&[1]).await;
     assert!(live.is_ok() && is_last(&reads), "{reads:?}");
-    let count = |reads: &[String]| {
-        reads
-            .iter()
-            .filter(|kind| **kind == kinds::MACHINES.title().to_string())
-            .count()
-    };
+    let count = |reads: &[String]| reads.iter().filter(|kind| **kind == title).count();
     assert_eq!(count(&reads), 1);
     // It changed since the caches were filled: the mirror is read again.
     let (live, reads) = read(&[2, 2]).await;
