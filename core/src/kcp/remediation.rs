@@ -89,11 +89,19 @@ pub(super) fn decide(state: &State, now: Timestamp, repairs: bool) -> Decision<'
     if machine.is_deleting() {
         return Decision::InProgress;
     }
-    let is_leaving = |name: &str| state.machine(name).is_some_and(MachineState::is_deleting);
+    // The record must not prevent a repair that the control plane needs before the replacement can
+    // be created: its machine waits for the repair, or is gone and was one of the surge.
+    let has_enough = state
+        .replicas()
+        .is_some_and(|replicas| state.machines.len() >= replicas);
+    let may_be_superseded = |record: &RemediationRecord| match state.machine(&record.machine) {
+        Some(own) => repairs && own.is_deleting(),
+        None => has_enough,
+    };
     let rests = repairs || state.deleting().next().is_none();
     match record_in_progress(state).map(RemediationRecord::parse) {
         None => {}
-        Some(Ok(record)) if repairs && is_leaving(&record.machine) => {}
+        Some(Ok(record)) if may_be_superseded(&record) => {}
         // The deletion did not take effect after the record was written.
         Some(Ok(record)) if record.machine == machine.name() && rests => {
             return match refusal(state, machine, rests) {

@@ -338,6 +338,13 @@ fn v133_a_remediation_ends_with_its_replacement_whatever_the_clock_of_the_contro
         record_in_progress(&shrunk.state()).is_some(),
         "the surge of the rollout is missing"
     );
+    shrunk.unhealthy(1);
+    shrunk.set(1, condition::ETCD_MEMBER, "False");
+    assert_eq!(
+        decided(&shrunk),
+        "delete m-1 0",
+        "no machine can be created beside a broken member"
+    );
     let behind = record("m-9", "2020-01-01T00:00:00Z", 0).to_string();
     world.control_plane["metadata"]["annotations"] = json!({(REMEDIATION_IN_PROGRESS): behind});
     assert!(
