@@ -112,15 +112,14 @@ pub fn simulate(mode: Mode, from: u64, count: u64, threads: u64) -> Result<Summa
 /// # Errors
 /// A definition cannot be read.
 pub fn exhaust(mode: Mode) -> Result<Vec<Exhausted>> {
-    let runs = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let run = |seed| scope.spawn(move || simulation(mode, move || controller(mode))?.exhaust(seed));
         let runs: Vec<_> = EXHAUSTED.map(run).collect();
         let results = runs
             .into_iter()
             .map(|run| run.join().map_err(|_| anyhow!("a run panicked"))?);
         results.collect()
-    });
-    runs
+    })
 }
 
 /// There is no managed cluster. The Machines report their Nodes.

@@ -82,11 +82,14 @@ pub const BUGS: &[(Bug, Mode, u64, &[&str])] = &[
     (Bug::CreatesUnderAnotherName, Mode::Own, 0, &["M6"]),
 ];
 
+/// A bug, the invariants that describe it, and the first violation with its seed.
+pub type Hunted = (Bug, &'static [&'static str], Option<(u64, Violation)>);
+
 /// The first violation of each bug within so many seeds, with its seed.
 ///
 /// # Errors
 /// A definition cannot be read.
-pub fn hunt(seeds: u64) -> Result<Vec<(Bug, &'static [&'static str], Option<(u64, Violation)>)>> {
+pub fn hunt(seeds: u64) -> Result<Vec<Hunted>> {
     let all = BUGS.iter().map(|(bug, mode, from, fits)| {
         let (bug, mode, from) = (*bug, *mode, *from);
         let simulation = simulation(mode, move || Broken(controller(mode), bug))?;
