@@ -1,6 +1,6 @@
-//! A ControlPlaneMachineSet rolls out machines that exist in both APIs, under either authority. Both
-//! features run: the controllers of ControlPlaneMachineSets, and those of mirrored objects. The test
-//! plays the controllers of both APIs, and the cloud.
+//! A ControlPlaneMachineSet rolls out machines that exist in both APIs, under either authority.
+//! Both features run: the controllers of ControlPlaneMachineSets, and those of mirrored objects.
+//! The test plays the controllers of both APIs, and the cloud.
 
 use std::collections::BTreeSet;
 use std::process::Command;

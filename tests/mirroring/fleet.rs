@@ -33,8 +33,8 @@ const EDITS: usize = 41;
 /// of two pauses, and the record that the Machine API is the mirror now.
 const LEAST_THERE: usize = 7;
 /// The writes that a migration to the Machine API needs: the begin, the end, and the condition, two
-/// pauses, the records that two objects of Cluster API are mirrors now, and the end of the record of
-/// the Machine API.
+/// pauses, the records that two objects of Cluster API are mirrors now, and the end of the record
+/// of the Machine API.
 const LEAST_BACK: usize = 8;
 /// How many writes more a Machine may need on average: what the new controllers changed in the
 /// status.

@@ -9,10 +9,10 @@
 //!
 //! The owner of the authoritative Machine counts, and those of
 //! [`PairMember::deciding_owner`](super::spec::PairMember::deciding_owner), as in the warnings of
-//! admission. A mirror with an owner that is deleted because only the mirror of its MachineSet was deleted does not
-//! count as deleted by a user: the other Machine stays, because the deletion of a mirrored parent
-//! never reaches instances. A Machine that is deleted before its first copy to Cluster API has ended
-//! is deleted with what was made of it.
+//! admission. A mirror with an owner that is deleted because only the mirror of its MachineSet was
+//! deleted does not count as deleted by a user: the other Machine stays, because the deletion of a
+//! mirrored parent never reaches instances. A Machine that is deleted before its first copy to
+//! Cluster API has ended is deleted with what was made of it.
 //!
 //! The authoritative controllers delete the instance and remove their finalizer. After that, the
 //! sync controller removes its own finalizer and the finalizers of controllers that are paused.

@@ -121,7 +121,8 @@ pub fn next(pair: &Pair, from: Api) -> Outcome {
     unused.map_or(Outcome::Current(losses), Outcome::from)
 }
 
-/// Whether only the infrastructure machine is missing to a Machine that was created for Cluster API.
+/// Whether only the infrastructure machine is missing to a Machine that was created for Cluster
+/// API.
 fn is_copied_once(pair: &Pair) -> bool {
     let machine = pair.machine_api.as_ref();
     let authority = machine.map(|machine| machine.member.authority());
@@ -464,8 +465,8 @@ impl Copy<'_> {
         ))
     }
 
-    /// The spec of a wanted object. Of an object of the Machine API, fields that mean the same stay as
-    /// they are stored.
+    /// The spec of a wanted object. Of an object of the Machine API, fields that mean the same stay
+    /// as they are stored.
     fn spec_in_stored_words(&self, part: Part, stored: &FullObject, wanted: &Value) -> Value {
         if part != Part::MachineApi {
             return wanted.get("spec").cloned().unwrap_or_default();

@@ -48,14 +48,14 @@ impl Watched {
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct Known {
     /// The requested and the current API of each Machine, if its mirror agrees.
     agreed: BTreeMap<String, (String, String)>,
     /// The edit that each mirror has, and when it was seen.
     edits: BTreeMap<String, (String, Instant)>,
 }
 
-impl Seen {
+impl Known {
     fn note(&mut self, watched: Watched, object: &FullObject) {
         let name = object.member.name.clone();
         match watched {
@@ -83,7 +83,7 @@ impl Seen {
 
 /// The Machines, as the watches show them.
 pub(super) struct Fleet {
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<Known>>,
     steps: Arc<AtomicUsize>,
     play: Play,
     tasks: Vec<JoinHandle<()>>,
@@ -137,7 +137,7 @@ impl Fleet {
         })
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, Known> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
