@@ -1,5 +1,5 @@
-//! The commands about the controller of KubeadmControlPlanes: its simulation, and the measurement of
-//! fleets.
+//! The commands about the controller of KubeadmControlPlanes: its simulation, and the measurement
+//! of fleets.
 
 use anyhow::{Context as _, Result};
 use capstan_sandbox::bench;

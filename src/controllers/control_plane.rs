@@ -40,7 +40,7 @@ pub use assess::Assessment;
 use members::OwnEtcd;
 
 pub use assess::of_view;
-pub use members::EtcdMembers;
+pub use members::{Answer, EtcdMembers, EtcdPort};
 pub use running::{Configuration, LEASE, caches, start};
 
 /// The controller.
@@ -76,8 +76,9 @@ impl ControlPlanes {
     }
 
     /// The same controller, which also removes the members of etcd.
-    fn with_etcd(mut self, etcd: Option<OwnEtcd>) -> Self {
-        self.etcd = etcd;
+    #[must_use]
+    pub fn with_etcd(mut self, etcd: Option<Box<dyn EtcdPort>>) -> Self {
+        self.etcd = etcd.map(OwnEtcd::new);
         self
     }
 

@@ -71,7 +71,7 @@ pub(super) fn etcd_members(etcd: &Etcd) -> Markup {
 
 /// Conditions in plain words. A condition whose status means a problem is marked.
 ///
-/// `generation` is that of the object. A condition about an older one says so.
+/// `generation` is that of the object. A condition about an older one is marked.
 pub(super) fn conditions(title: &str, conditions: &[Condition], generation: Option<i64>) -> Markup {
     if conditions.is_empty() {
         return html! {};

@@ -150,8 +150,8 @@ pub struct State {
     pub control_plane: KubeadmControlPlane,
     /// Its Cluster.
     pub cluster: Option<Arc<Cluster>>,
-    /// The control plane to which the Cluster refers instead of this one. Then it is not the Cluster
-    /// of this one, whatever the label says.
+    /// The control plane to which the Cluster refers instead of this one. Then it is not the
+    /// Cluster of this one, whatever the label says.
     pub referred: Option<String>,
     /// The name of its Cluster.
     pub cluster_name: String,

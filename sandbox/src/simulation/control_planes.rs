@@ -14,6 +14,7 @@ mod invariants;
 mod kinds;
 mod mutants;
 mod objects;
+mod own_members;
 mod provider;
 mod repairs;
 mod runs;

@@ -97,6 +97,11 @@ pub fn summary(sum: &Summary, scenario: Option<&str>) -> String {
         per_second(sum.rollouts),
         sum.years() / seconds,
     );
+    // Only the worlds of ControlPlaneMachineSets count them. In the others, a seeded bug for each
+    // invariant shows that it can fail.
+    if sum.tested.is_empty() && sum.exemptions.is_empty() {
+        return text;
+    }
     let count = |counts: &BTreeMap<&'static str, u64>, id: &str| {
         let count = counts.get(id).copied().unwrap_or_default();
         format!("{id} {count}")

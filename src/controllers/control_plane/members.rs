@@ -9,6 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use capstan_core::model::EtcdMember;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use kube::Client;
 use tokio::time::Instant;
 
@@ -30,30 +32,29 @@ pub enum EtcdMembers {
     },
 }
 
-type Answer = Result<Vec<EtcdMember>, String>;
+/// The members with their health, or why they do not answer.
+pub type Answer = Result<Vec<EtcdMember>, String>;
 
-/// The members.
+/// The etcd of the control plane.
+pub trait EtcdPort: std::fmt::Debug + Send + Sync {
+    /// Asks the members.
+    fn members(&self) -> BoxFuture<'_, Answer>;
+
+    /// Removes a member, after one of the others leads in its place. Nothing happens if it is gone.
+    fn remove<'a>(&'a self, member: &'a str, successors: &'a [String]) -> BoxFuture<'a, Result<(), String>>;
+}
+
+/// The members, and what they answered last.
+#[derive(Debug)]
 pub(super) struct OwnEtcd {
-    cluster: OwnCluster,
-    certificates: PathBuf,
+    port: Box<dyn EtcdPort>,
     answer: Mutex<Option<(Instant, Answer)>>,
 }
 
-impl std::fmt::Debug for OwnEtcd {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("OwnEtcd")
-            .field("certificates", &self.certificates)
-            .finish_non_exhaustive()
-    }
-}
-
 impl OwnEtcd {
-    /// The members of the cluster of this client.
-    pub(super) fn new(client: &Client, certificates: &Path) -> Self {
+    pub(super) fn new(port: Box<dyn EtcdPort>) -> Self {
         Self {
-            cluster: OwnCluster::new(client),
-            certificates: certificates.to_owned(),
+            port,
             answer: Mutex::default(),
         }
     }
@@ -83,26 +84,61 @@ impl OwnEtcd {
 
     /// Asks the members.
     pub(super) async fn ask(&self, now: Instant) {
-        let answer = match self.access().await {
-            Ok(access) => access
-                .report()
-                .await
-                .map(|report| members(&report))
-                .map_err(|error| error.to_string()),
-            Err(error) => Err(error),
-        };
+        let answer = self.port.members().await;
         *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, answer));
     }
 
-    /// Removes a member, after one of the others leads in its place. Nothing happens if it is gone.
+    /// As [`EtcdPort::remove`].
     pub(super) async fn remove(&self, member: &str, successors: &[String]) -> Result<(), String> {
-        let access = self.access().await?;
-        let moved = access.move_leader(member, successors).await;
-        // A member that does not answer cannot hand over its leadership, and needs not.
-        if let Err(error) = moved {
-            tracing::debug!(member, %error, "the leadership was not moved");
+        self.port.remove(member, successors).await
+    }
+}
+
+/// The client ports of the members of the own cluster.
+pub(super) struct ClientPorts {
+    cluster: OwnCluster,
+    certificates: PathBuf,
+}
+
+impl std::fmt::Debug for ClientPorts {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ClientPorts")
+            .field("certificates", &self.certificates)
+            .finish_non_exhaustive()
+    }
+}
+
+impl EtcdPort for ClientPorts {
+    fn members(&self) -> BoxFuture<'_, Answer> {
+        async {
+            let report = self.access().await?.report().await;
+            report.map(|report| members(&report)).map_err(|error| error.to_string())
         }
-        access.remove(member).await.map_err(|error| error.to_string())
+        .boxed()
+    }
+
+    fn remove<'a>(&'a self, member: &'a str, successors: &'a [String]) -> BoxFuture<'a, Result<(), String>> {
+        async move {
+            let access = self.access().await?;
+            let moved = access.move_leader(member, successors).await;
+            // A member that does not answer cannot hand over its leadership, and needs not.
+            if let Err(error) = moved {
+                tracing::debug!(member, %error, "the leadership was not moved");
+            }
+            access.remove(member).await.map_err(|error| error.to_string())
+        }
+        .boxed()
+    }
+}
+
+impl ClientPorts {
+    /// The members of the cluster of this client.
+    pub(super) fn new(client: &Client, certificates: &Path) -> Self {
+        Self {
+            cluster: OwnCluster::new(client),
+            certificates: certificates.to_owned(),
+        }
     }
 
     async fn access(&self) -> Result<EtcdAccess, String> {

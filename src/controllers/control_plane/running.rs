@@ -7,7 +7,7 @@ use capstan_core::api::kinds::Reader;
 use kube::Client as KubeClient;
 
 use super::ControlPlanes;
-use super::members::{EtcdMembers, OwnEtcd};
+use super::members::{ClientPorts, EtcdMembers, EtcdPort};
 use crate::controllers::caches::watches_of;
 use crate::controllers::metrics::Metrics;
 use crate::runtime::{Caches, Election, Running};
@@ -39,7 +39,10 @@ pub fn start(
 ) -> Running {
     let etcd = match &configuration.etcd_members {
         EtcdMembers::Operator => None,
-        EtcdMembers::Capstan { certificates } => Some(OwnEtcd::new(client, certificates)),
+        EtcdMembers::Capstan { certificates } => {
+            let ports: Box<dyn EtcdPort> = Box::new(ClientPorts::new(client, certificates));
+            Some(ports)
+        }
     };
     let controller = ControlPlanes::new(configuration.options, election.identity.clone())
         .with_etcd(etcd)

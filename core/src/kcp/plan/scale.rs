@@ -108,8 +108,8 @@ fn remove(state: &State, plan: &mut Plan) {
 
 /// The deletion of a machine of a control plane that stays.
 ///
-/// The hook delays the end of the machine until its etcd member is removed. A webhook or a policy of
-/// others may remove the hook. Then the member is removed before the machine is deleted, because a
+/// The hook delays the end of the machine until its etcd member is removed. Another webhook or
+/// policy may remove the hook. Then the member is removed before the machine is deleted, because a
 /// member that stays votes and does not answer any more.
 pub(super) fn delete(state: &State, machine: &MachineState, because: String) -> Step {
     let leaves_first = state.is_etcd_managed() && !machine.has(PRE_TERMINATE_HOOK);
@@ -117,8 +117,8 @@ pub(super) fn delete(state: &State, machine: &MachineState, because: String) -> 
     deletion(state, machine, because, member, leaders_after(state, machine))
 }
 
-/// The deletion of a machine together with its control plane. etcd is not changed any more: its last
-/// members could not answer (V119).
+/// The deletion of a machine together with its control plane. etcd is not changed any more: its
+/// last members could not answer (V119).
 pub(super) fn delete_with_control_plane(state: &State, machine: &MachineState, because: String) -> Step {
     deletion(state, machine, because, None, Vec::new())
 }

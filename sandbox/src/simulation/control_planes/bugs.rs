@@ -64,4 +64,8 @@ bugs! {
         "The status reports a generation that does not exist.";
     TemplateAsSent "template-as-sent" in "scale" violates ["ESR", "H2", "H11"]
         "No new machine is ever current.";
+    MembersStay "members-stay" in "own-members" violates ["H1", "H12"]
+        "The controller takes a member for removed that is still there.";
+    AllAnswer "all-answer" in "own-members" violates ["H1", "H4", "H5"]
+        "Without an etcd operator, every member counts as healthy.";
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context as _, Result};
-use capstan::controllers::control_plane::ControlPlanes;
+use capstan::controllers::control_plane::{ControlPlanes, EtcdPort};
 use capstan::runtime::{Metrics, Shared, View};
 use capstan_core::admission::{Admission, Options as AdmissionOptions, Phase};
 use capstan_core::api::config_openshift_io::cluster_operator;
@@ -120,9 +120,10 @@ impl Environment for Plane {
             installed,
             replicas,
             repairs,
+            own_members,
             ..
         } = &self.setup;
-        Some(format!("control planes {installed} {replicas} {repairs}"))
+        Some(format!("control planes {installed} {replicas} {repairs} {own_members}"))
     }
 
     fn install(world: &mut World<Self>) {
@@ -158,7 +159,11 @@ impl Environment for Plane {
 
     fn start(&self, replica: usize, leading: &watch::Receiver<bool>) -> Vec<Box<dyn Controller>> {
         let identity = format!("capstan-{replica}");
-        let controller = ControlPlanes::new(AdmissionOptions::default(), identity.clone());
+        let etcd: Option<Box<dyn EtcdPort>> = match self.setup.own_members {
+            true => Some(Box::new(self.own_members.clone())),
+            false => None,
+        };
+        let controller = ControlPlanes::new(AdmissionOptions::default(), identity.clone()).with_etcd(etcd);
         vec![Box::new(Arc::new(Shared {
             controller,
             identity,
@@ -251,6 +256,7 @@ impl Environment for Plane {
     }
 
     fn judge_reconcile(world: &mut World<Self>, _controller: usize, written: &[ObjectKey], events: &[KubernetesEvent]) {
+        world.take_removed();
         let is_silent = world.environment.setup.bug.is_some_and(super::bugs::Bug::is_silent);
         let is_named = |key: &&ObjectKey| {
             let names = |event: &KubernetesEvent| event.message.as_ref().is_some_and(|text| text.contains(&key.name));

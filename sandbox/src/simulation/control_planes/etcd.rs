@@ -6,7 +6,11 @@
 
 use std::collections::BTreeSet;
 
+use capstan::controllers::control_plane::Answer;
 use capstan_core::api::config_openshift_io::cluster_operator;
+use capstan_core::api::machine_openshift_io::machine::Machine;
+use capstan_core::control_plane::members::HOOK;
+use capstan_core::model::EtcdMember;
 use serde_json::{Value, json};
 
 use crate::api::Part;
@@ -85,7 +89,10 @@ impl Plane {
             } else {
                 self.has_ready_node(name)
             };
-            Host::of(machine, ready)
+            let mut host = Host::of(machine, ready);
+            // No operator restores a hook.
+            host.hooked |= self.setup.own_members && is_member;
+            host
         });
         Observed {
             hosts: bootstrap.into_iter().chain(machines).collect(),
@@ -100,7 +107,14 @@ impl Plane {
     }
 
     fn reports_anew(&self) -> bool {
-        self.report() != self.etcd.reported
+        !self.setup.own_members && self.report() != self.etcd.reported
+    }
+
+    /// The next step of the operator, or of the nodes. Nodes do not remove members.
+    fn next_member_step(&self) -> Option<Step> {
+        let step = self.etcd.members.next(&self.observed())?;
+        let removes = matches!(step, Step::Leave(_) | Step::Forget(_));
+        (!(self.setup.own_members && removes)).then_some(step)
     }
 
     /// Notes since when each member has been unhealthy, or has not voted, and ends what excuses
@@ -114,7 +128,7 @@ impl Plane {
         let wanting: BTreeSet<String> = wanting.map(|member| (*member).clone()).collect();
         let is_whole = wanting.is_empty() && members.voters.len() >= self.wanted().min(self.machines.len());
         let machines = &self.machines;
-        let is_hooked = |name: &String| machines.get(name).is_none_or(|machine| is_hooked(machine));
+        let is_hooked = |name: &String| machines.get(name).is_none_or(|machine| self.is_hooked(machine));
         let is_quiet = is_whole && self.evidence.disturbed.iter().all(is_hooked);
         let since = &mut self.etcd.wanting_since;
         since.retain(|member, _| wanting.contains(member));
@@ -136,8 +150,10 @@ impl Plane {
 impl World<Plane> {
     /// Judges the members after a change, and queues the next step of the etcd operator.
     pub(super) fn plan_etcd(&mut self) {
+        self.take_removed();
         let now = self.now();
         self.environment.note_members(now);
+        self.show_members();
         self.judge_members();
         self.plan_restoration();
         if self.environment.bootstrap_is_done() && !self.environment.etcd.bootstrap_ends {
@@ -146,7 +162,7 @@ impl World<Plane> {
             self.schedule(delay, Event::BootstrapEnds);
         }
         let environment = &self.environment;
-        let has_step = environment.etcd.members.next(&environment.observed()).is_some();
+        let has_step = environment.next_member_step().is_some();
         if !environment.etcd.is_due && (environment.reports_anew() || has_step) {
             self.environment.etcd.is_due = true;
             let delay = self.between(&["etcd operator", "step"], 2 * SECOND, 30 * SECOND);
@@ -161,8 +177,9 @@ impl World<Plane> {
             self.write_report();
             return self.plan_etcd();
         }
+        self.take_removed();
         let environment = &mut self.environment;
-        let Some(step) = environment.etcd.members.next(&environment.observed()) else {
+        let Some(step) = environment.next_member_step() else {
             return;
         };
         let is_new = matches!(&step, Step::Join(name) if !environment.etcd.members.voters.contains(name));
@@ -196,7 +213,8 @@ impl World<Plane> {
     }
 
     fn hook(&mut self, name: &str, hooked: bool) {
-        let Some(machine) = self.environment.machines.get(name) else {
+        let machine = self.environment.machines.get(name);
+        let Some(machine) = machine.filter(|_| !self.environment.setup.own_members) else {
             return;
         };
         let patch = json!({"spec": {"lifecycleHooks": {"preDrain": with_hook(machine, hooked)}}});
@@ -205,6 +223,9 @@ impl World<Plane> {
 
     /// Writes the report of the etcd operator.
     pub(super) fn write_report(&mut self) {
+        if self.environment.setup.own_members {
+            return;
+        }
         let report = self.environment.report();
         let now = self.timestamp().to_string();
         let condition = |name: &str, status: &str, message: &str| {
@@ -290,5 +311,53 @@ impl World<Plane> {
             }
         }
         self.plan_etcd();
+    }
+}
+
+impl Plane {
+    /// Whether a machine carries the hook that holds it until its member left.
+    pub(super) fn is_hooked(&self, machine: &Machine) -> bool {
+        if !self.setup.own_members {
+            return is_hooked(machine);
+        }
+        let hooks = machine.spec.lifecycle_hooks.iter().flat_map(|hooks| &hooks.pre_drain);
+        hooks.into_iter().any(|hook| hook.name == HOOK)
+    }
+
+    /// What the members answer now.
+    fn answer(&self) -> Answer {
+        if self.etcd.mute > 0 || !self.has_quorum() {
+            return Err("they do not answer".to_owned());
+        }
+        let members = &self.etcd.members;
+        let shown = |name: &String, is_learner: bool| EtcdMember {
+            // A member that has not started has no name.
+            name: match self.etcd.starting.contains(name) {
+                true => String::new(),
+                false => name.clone(),
+            },
+            is_learner,
+            is_healthy: self.is_healthy(name),
+        };
+        let voters = members.voters.iter().map(|name| shown(name, false));
+        let learners = members.learners.iter().map(|name| shown(name, true));
+        Ok(voters.chain(learners).collect())
+    }
+}
+
+impl World<Plane> {
+    /// Removes the members that the controller removed.
+    pub(super) fn take_removed(&mut self) {
+        for name in self.environment.own_members.take_removed() {
+            self.trace(|| format!("   the controller removes the etcd member of machine {name}"));
+            self.environment.etcd.members.remove(&name);
+            self.environment.etcd.starting.remove(&name);
+        }
+    }
+
+    /// Shows the controller the members as they are now.
+    pub(super) fn show_members(&mut self) {
+        let answer = self.environment.answer();
+        self.environment.own_members.show(answer);
     }
 }

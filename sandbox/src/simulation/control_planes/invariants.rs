@@ -43,7 +43,7 @@ pub const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         id: "H8",
-        text: "the controller writes to no machine of another owner, and to no hook",
+        text: "the controller writes to no machine of another owner, and to no hook of another owner",
     },
     Invariant {
         id: "H9",

@@ -5,7 +5,6 @@ use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::cpms::selector::is_control_plane;
 use serde_json::json;
 
-use crate::infrastructure::etcd::is_hooked;
 use crate::simulation::engine::world::World;
 
 use super::objects;
@@ -39,7 +38,7 @@ impl Plane {
             Repair::Owner
         } else if (lost || machine.phase() == Some("Failed")) && !deleting && is_replaced {
             Repair::Delete
-        } else if deleting && is_hooked(machine) && (!is_replaced || (lost && waits_for_user)) {
+        } else if deleting && self.is_hooked(machine) && (!is_replaced || (lost && waits_for_user)) {
             // Nothing replaces the machine any more, so its member could never leave. Or several
             // members are lost, so that neither the etcd operator nor the controller acts, and the
             // status asks for a repair.
@@ -60,6 +59,7 @@ impl World<Plane> {
             any = true;
         }
         any |= self.restore_etcd();
+        any |= self.remove_lost_members();
         let names: Vec<String> = self.environment.machines.keys().cloned().collect();
         for name in names {
             let Some(machine) = self.environment.machines.get(&name).cloned() else {
@@ -88,6 +88,25 @@ impl World<Plane> {
             self.pass();
         }
         any
+    }
+
+    /// Removes the members whose machines are gone, where no etcd operator does.
+    fn remove_lost_members(&mut self) -> bool {
+        let environment = &mut self.environment;
+        let members = &environment.etcd.members;
+        let machines = &environment.machines;
+        let all = members.voters.iter().chain(&members.learners);
+        let lost: Vec<String> = all.filter(|name| !machines.contains_key(*name)).cloned().collect();
+        if !environment.setup.own_members || environment.etcd.has_bootstrap || !environment.has_quorum() {
+            return false;
+        }
+        for name in &lost {
+            environment.etcd.members.remove(name);
+        }
+        if !lost.is_empty() {
+            self.plan_etcd();
+        }
+        !lost.is_empty()
     }
 
     /// Accepts the replacement of the only machine, and lets the controller repeat attempts to

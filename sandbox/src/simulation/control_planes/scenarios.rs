@@ -31,16 +31,20 @@ const PLANS: [(&str, Plan); 14] = [
     ("melee", melee),
 ];
 
+/// The scenario in which the controller manages the etcd members. Seeds do not choose it by
+/// themselves.
+const OWN_MEMBERS: (&str, Plan) = ("own-members", own_members);
+
 /// The names of the scenarios.
 pub fn scenarios() -> impl Iterator<Item = &'static str> {
-    PLANS.iter().map(|(name, _)| *name)
+    PLANS.iter().chain([&OWN_MEMBERS]).map(|(name, _)| *name)
 }
 
 /// The schedule of a seed: of the named scenario, or of the one that the seed chooses.
 pub(super) fn schedule(seed: u64, scenario: Option<&str>) -> Option<PlaneSchedule> {
     let mut random = Random::new(seed);
     let (name, plan) = *match scenario {
-        Some(name) => PLANS.iter().find(|(known, _)| *known == name)?,
+        Some(name) => PLANS.iter().chain([&OWN_MEMBERS]).find(|(known, _)| *known == name)?,
         None if random.permille(300) => PLANS.last()?,
         None => random.pick(&PLANS)?,
     };
@@ -49,6 +53,7 @@ pub(super) fn schedule(seed: u64, scenario: Option<&str>) -> Option<PlaneSchedul
         installed,
         replicas: installed,
         repairs: true,
+        own_members: false,
         bug: None,
     };
     let mut schedule = PlaneSchedule::quiet(random.next(), name, setup, 5 * HOUR);
@@ -322,6 +327,17 @@ fn processes(random: &mut Random, schedule: &mut PlaneSchedule) {
 fn denied(random: &mut Random) -> KindId {
     let kinds = [MACHINE, CONTROL_PLANE, HEALTH_CHECK, NODE, OPERATOR];
     random.pick(&kinds).copied().unwrap_or(MACHINE)
+}
+
+/// One of the other scenarios, without an etcd operator.
+fn own_members(random: &mut Random, schedule: &mut PlaneSchedule) {
+    let plans: [Plan; 9] = [
+        scale, shape, both, deletions, failures, members, single, domains, processes,
+    ];
+    schedule.setup.own_members = true;
+    if let Some(plan) = random.pick(&plans) {
+        plan(random, schedule);
+    }
 }
 
 /// Several of the other scenarios.

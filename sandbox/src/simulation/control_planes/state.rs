@@ -18,6 +18,7 @@ use crate::simulation::engine::schedule::Schedule;
 
 use super::act::{Act, MachineFault};
 use super::bugs::Bug;
+use super::own_members::OwnMembers;
 
 /// A schedule of this environment.
 pub(super) type PlaneSchedule = Schedule<Setup, Act>;
@@ -35,6 +36,8 @@ pub(super) struct Setup {
     pub(super) replicas: u32,
     /// Whether the first ControlPlane asks for repairs.
     pub(super) repairs: bool,
+    /// Whether the controller manages the etcd members, without an etcd operator.
+    pub(super) own_members: bool,
     /// The bug that the controller has.
     pub(super) bug: Option<Bug>,
 }
@@ -158,6 +161,7 @@ pub(super) struct Plane {
     pub(super) health_check: Option<Arc<MachineHealthCheck>>,
     pub(super) provider: Provider,
     pub(super) etcd: Etcd,
+    pub(super) own_members: OwnMembers,
     /// A round of the controller of health checks is in the queue.
     pub(super) check_is_due: bool,
     /// The number of faults that keep the webhook out of reach.
@@ -182,6 +186,7 @@ impl Plane {
             health_check: None,
             provider: Provider::default(),
             etcd: Etcd::default(),
+            own_members: OwnMembers::new(setup.bug),
             check_is_due: false,
             outages: 0,
             webhook_is_down: Arc::default(),

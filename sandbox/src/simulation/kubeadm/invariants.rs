@@ -291,7 +291,8 @@ pub(super) fn a_machine_goes_where_none_is(change: &Change<'_>) -> Judged {
     })
 }
 
-/// K13: while the control plane is not as it should be, a condition reports it. A violation is noted.
+/// K13: while the control plane is not as it should be, a condition reports it. A violation is
+/// noted.
 pub(super) fn a_condition_says_why(now: &Stored, second: u32) {
     let Some(clusters) = now.companion::<SimulatedClusters>() else {
         return;

@@ -2,6 +2,7 @@
 
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::machine_openshift_io::machine_health_check::MachineHealthCheck;
+use capstan_core::control_plane::members::HOOK;
 use capstan_core::cpms::selector::is_control_plane;
 use serde_json::Value;
 
@@ -100,7 +101,7 @@ impl World<Plane> {
         if is_deletion(change) {
             return self.judge_deletion(machine, moments);
         }
-        judge_patch(change, machine)
+        judge_patch(change, machine, self.environment.setup.own_members)
     }
 
     fn judge_creation(&self, machine: &Machine, moments: &[Moment]) -> Found {
@@ -200,11 +201,20 @@ impl World<Plane> {
 }
 
 /// A write to a machine that neither creates nor deletes it.
-fn judge_patch(change: &Change, machine: &Machine) -> Found {
+///
+/// `manages`: the controller manages the etcd members, and its own hook.
+fn judge_patch(change: &Change, machine: &Machine, manages: bool) -> Found {
     let name = machine.metadata.name();
     let old = change.old.as_deref()?;
-    let hooks = "/spec/lifecycleHooks";
-    if old.pointer(hooks) != change.object.pointer(hooks) {
+    let hooks = |object: &crate::api::Object| -> Vec<Value> {
+        let hooks = object
+            .pointer("/spec/lifecycleHooks/preDrain")
+            .and_then(Value::as_array);
+        let hooks = hooks.into_iter().flatten();
+        let is_own = |hook: &&Value| manages && hook.get("name").and_then(Value::as_str) == Some(HOOK);
+        hooks.filter(|hook| !is_own(hook)).cloned().collect()
+    };
+    if hooks(old) != hooks(&change.object) {
         return Some(("H8", format!("the hooks of machine {name} change")));
     }
     let was_foreign = old.pointer("/metadata/ownerReferences").and_then(Value::as_array);
