@@ -205,6 +205,9 @@ pub(crate) async fn several_objects_are_migrated_one_after_the_other(cluster: &C
         machines[2].get(Part::MachineApi).await.unwrap()["spec"]["authoritativeAPI"],
         "MachineAPI"
     );
+    // Otherwise it may end before the next command reads it.
+    let (code, text) = run(cluster, &["machine", "batch-a", "--cancel", "--wait"]).await;
+    assert_eq!(code, 0, "{text}");
 
     let (code, text) = beside(start(cluster, &[&selected[..], &["--wait"]].concat()), &mut machines).await;
     let expected = ["migrated", "refused", "migrated"].map(str::to_owned).to_vec();
