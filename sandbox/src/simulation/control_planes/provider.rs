@@ -235,7 +235,13 @@ impl World<Plane> {
     /// Creates a machine as an installer leaves it, with a ready node.
     pub(super) fn install_machine(&mut self, position: u32, name: &str) {
         let (machine, node) = (kinds::machine(name), kinds::node(name));
-        let object = objects::machine(name, position, objects::FIRST_TYPE);
+        let mut object = objects::machine(name, position, objects::FIRST_TYPE);
+        // Its hook is that of the etcd operator.
+        if self.environment.setup.own_members
+            && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
+        {
+            spec.remove("lifecycleHooks");
+        }
         let _made = self.create(Actor::Installer, &machine, object);
         let id = format!("aws:///i-{position}");
         let _made = self.create(Actor::Installer, &node, objects::node(name, &id));
