@@ -31,7 +31,7 @@ pub(super) struct Arguments {
 pub(super) fn simulate(arguments: &Arguments) -> Result<()> {
     let (from, seeds, threads) = (arguments.from, arguments.seeds, threads(arguments.cores));
     if arguments.mutants {
-        return show_hunted(&kubeadm::mutants::hunt(seeds, threads)?);
+        return crate::show_hunted(&kubeadm::mutants::hunt(seeds, threads)?);
     }
     if arguments.trace {
         return print_trace(from, kubeadm::simulation(kubeadm::controller)?.trace(from)?);
@@ -44,21 +44,4 @@ pub(super) fn fleet(sizes: &[usize], replicas: usize, seconds: u64) -> Result<()
     let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
     let window = std::time::Duration::from_secs(seconds);
     runtime.block_on(bench::measure_kubeadm_fleet(sizes, replicas, window))
-}
-
-#[expect(clippy::print_stdout, reason = "the result of the command")]
-fn show_hunted(all: &[kubeadm::mutants::Hunted]) -> Result<()> {
-    for one in all {
-        match one.found {
-            Some((invariant, seed)) => println!("{}: seed {seed} violates {invariant}", one.id),
-            None => println!(
-                "{}: NOT FOUND {:?}",
-                one.id,
-                one.accidents.iter().take(3).collect::<Vec<_>>()
-            ),
-        }
-    }
-    let survivors = all.iter().filter(|one| one.found.is_none()).count();
-    anyhow::ensure!(survivors == 0, "{survivors} bug(s) are not found");
-    Ok(())
 }

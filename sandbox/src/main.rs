@@ -450,7 +450,7 @@ fn show_trace(seed: u64, scenario: Option<&str>) -> Result<()> {
 fn simulate_control_planes(arguments: &ControlPlanes) -> Result<()> {
     let (from, scenario) = (arguments.from, arguments.scenario.as_deref());
     if arguments.mutants {
-        control_plane_mutants(arguments.seeds)
+        show_hunted(&control_planes::hunt(arguments.seeds)?)
     } else if arguments.exhaustive {
         exhaust_control_planes(scenario.unwrap_or_default(), from)
     } else if arguments.trace {
@@ -511,21 +511,9 @@ fn exhausted(all: &[simulation::Exhausted]) -> Result<()> {
 }
 
 #[expect(clippy::print_stdout, reason = "the result of the command")]
-fn control_plane_mutants(seeds: u64) -> Result<()> {
-    let all = control_planes::hunt(seeds)?;
-    for one in &all {
-        match one.found {
-            Some((invariant, seeds)) => println!("{}: {invariant} after {seeds} seed(s)", one.id),
-            None => println!(
-                "{}: NOT FOUND {:?}",
-                one.id,
-                one.accidents.iter().take(3).collect::<Vec<_>>()
-            ),
-        }
-    }
-    let survivors = all.iter().filter(|one| one.found.is_none()).count();
-    anyhow::ensure!(survivors == 0, "{survivors} bug(s) are not found");
-    Ok(())
+fn show_hunted(all: &[simulation::hunted::Hunted]) -> Result<()> {
+    print!("{}", simulation::hunted::show(all));
+    simulation::hunted::none_survives(all)
 }
 
 #[expect(clippy::print_stdout, reason = "the trace is the result of the command")]

@@ -25,6 +25,8 @@
 //! | `invariants` | what must hold, by controller |
 //! | `foreign` | what other products do, as it was recorded |
 //! | `mutants` | seeded bugs and mutants of decisions, which the invariants must find |
+//! | `hunted` | the results of hunts for seeded bugs, as a command shows them |
+//! | `views` | changes of what the caches show, for seeded bugs |
 //! | `points` | what the copy of the sources for generated mutants reaches |
 //! | `regressions` | schedules that once violated an invariant, as data |
 //! | `coverage` | the branches of decisions that schedules reach |
@@ -36,6 +38,7 @@ pub mod coverage;
 mod declared;
 mod engine;
 pub mod foreign;
+pub mod hunted;
 mod invariants;
 pub mod kubeadm;
 mod machine_api;
@@ -46,6 +49,7 @@ mod regressions;
 mod runs;
 mod scenarios;
 pub mod show;
+mod views;
 
 pub use declared::{Change, Companion, Simulation, Stored, Users};
 pub use engine::draws::Draws;

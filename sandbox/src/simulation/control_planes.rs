@@ -24,6 +24,6 @@ mod users;
 
 pub use bugs::{BUGS, Bug};
 pub use invariants::INVARIANTS;
-pub use mutants::{Hunted, hunt};
+pub use mutants::hunt;
 pub use runs::{digest, exhaust, run, simulate, trace};
 pub use scenarios::scenarios;

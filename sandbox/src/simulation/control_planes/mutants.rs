@@ -22,6 +22,7 @@ use crate::simulation::engine::kinds::{KindId, Typed, Version};
 use crate::simulation::engine::options::RunOptions;
 use crate::simulation::engine::port::{Answer, Call};
 use crate::simulation::engine::world::World;
+use crate::simulation::hunted::Hunted;
 
 use super::bugs::{BUGS, Bug};
 use super::kinds::{CONTROL_PLANE, HEALTH_CHECK, MACHINE, OPERATOR};
@@ -306,17 +307,6 @@ fn altered<T: Clone + Send + Sync + 'static>(typed: &mut Typed, change: impl FnO
     stays
 }
 
-/// The result of the hunt for one bug.
-#[derive(Clone, Debug)]
-pub struct Hunted {
-    /// The id of the bug.
-    pub id: &'static str,
-    /// The invariant that found it, and the number of seeds; `None` if it survived.
-    pub found: Option<(&'static str, u64)>,
-    /// Violations of other invariants.
-    pub accidents: Vec<String>,
-}
-
 /// Hunts every bug in at most `limit` seeds of the scenario that meets it.
 ///
 /// # Errors
@@ -327,7 +317,7 @@ pub fn hunt(limit: u64) -> Result<Vec<Hunted>> {
 
 fn one((bug, id, _, scenario, fits): &(Bug, &'static str, &str, &str, &[&str]), limit: u64) -> Result<Hunted> {
     let mut hunted = Hunted {
-        id,
+        id: (*id).to_owned(),
         found: None,
         accidents: Vec::new(),
     };
@@ -347,7 +337,7 @@ fn one((bug, id, _, scenario, fits): &(Bug, &'static str, &str, &str, &[&str]), 
             )
         };
         if fits.contains(&violation.invariant) && is_clean()? {
-            hunted.found = Some((violation.invariant, seed + 1));
+            hunted.found = Some((violation.invariant, seed));
             break;
         }
         hunted.accidents.push(format!("seed {seed}: {violation}"));

@@ -5,37 +5,24 @@
 //! wrongly is in `managed`.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result};
 use capstan::controllers::kubeadm_control_plane::{SECRETS, WholeObject};
 use capstan::runtime::{
-    Cluster, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View, Watch,
-    WatchedObject, Write, Written,
+    Cluster, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View, Watch, Write,
+    Written,
 };
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{CLUSTER_API_MACHINES, KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES};
-use capstan_core::model::{NamespacedName, ObjectRef};
+use capstan_core::model::ObjectRef;
 use serde_json::{Value, json};
 
 use super::bugs::{BUGS, Bug, Listed};
 use super::objects::{HOOK, HOOKS, INSTANCES, NAME, NAMESPACE};
 use super::{controller, simulation};
-use crate::simulation::Violation;
-
-/// The result of the hunt for one bug.
-#[derive(Clone, Debug)]
-pub struct Hunted {
-    /// The id of the bug.
-    pub id: &'static str,
-    /// What the bug does.
-    pub wrong: &'static str,
-    /// The invariant that found it, and the seed; `None` if it survived.
-    pub found: Option<(&'static str, u64)>,
-    /// Violations of other invariants.
-    pub accidents: Vec<String>,
-}
+use crate::simulation::hunted::Hunted;
+use crate::simulation::{Violation, views};
 
 /// Hunts every bug in at most `limit` seeds, on so many threads.
 ///
@@ -63,10 +50,9 @@ pub fn hunt(limit: u64, threads: u64) -> Result<Vec<Hunted>> {
     Ok(all.into_iter().map(|(_, hunted)| hunted).collect())
 }
 
-fn one((bug, id, wrong, from, fits): &Listed, limit: u64) -> Result<Hunted> {
+fn one((bug, id, _, from, fits): &Listed, limit: u64) -> Result<Hunted> {
     let mut hunted = Hunted {
-        id,
-        wrong,
+        id: (*id).to_owned(),
         found: None,
         accidents: Vec::new(),
     };
@@ -122,27 +108,13 @@ struct Broken<R> {
 
 /// Changes the objects of a kind in a view.
 fn edit(view: &View, kind: &KindInfo, change: impl Fn(&mut Value)) -> View {
-    let mut view = view.clone();
-    let Some(known) = view.objects.of::<WholeObject>(kind).cloned() else {
-        return view;
-    };
-    for (key, object) in known.objects.iter() {
+    views::edit::<WholeObject>(view, kind, |object| {
         let mut value = object.value().clone();
         change(&mut value);
-        put(&mut view, kind, key, value);
-    }
-    view
-}
-
-fn put(view: &mut View, kind: &KindInfo, key: &NamespacedName, value: Value) {
-    let Ok(object) = serde_json::from_value::<WholeObject>(value) else {
-        return;
-    };
-    let read = WatchedObject {
-        meta: kube::api::ObjectMeta::default(),
-        content: Ok(Arc::new(object)),
-    };
-    view.put(kind, key, Some(read));
+        if let Ok(changed) = serde_json::from_value(value) {
+            *object = changed;
+        }
+    })
 }
 
 /// Sets a field of an object; an object above it must exist.

@@ -3,25 +3,24 @@
 //! A bug changes what the controller sees, plans, or writes. The controller itself is that of a
 //! process.
 
-use std::sync::Arc;
-
 use anyhow::Result;
 use capstan::runtime::{
-    Cluster, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View, Watch,
-    WatchedObject, Write, Written,
+    Cluster, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View, Watch, Write,
+    Written,
 };
 use capstan_core::api::cluster_x_k8s_io::annotation::{DELETE_MACHINE, PAUSED};
 use capstan_core::api::cluster_x_k8s_io::control_plane::Machine;
 use capstan_core::api::cluster_x_k8s_io::machine_pool::MachinePool;
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{CLUSTER_API_MACHINES, MACHINE_POOLS};
-use capstan_core::model::{NamespacedName, ObjectRef};
+use capstan_core::model::ObjectRef;
 use capstan_core::pool::Mode;
 use serde_json::{Value, json};
 
 use super::objects::INSTANCES;
 use super::{controller, simulation};
 use crate::simulation::Violation;
+use crate::simulation::views::edit;
 
 /// A bug that the controller has on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,31 +103,6 @@ pub fn hunt(seeds: u64) -> Result<Vec<Hunted>> {
 
 /// The controller with a bug.
 struct Broken<R>(R, Bug);
-
-fn edit<T: capstan_core::api::objects::CachedObject + Clone>(
-    view: &View,
-    kind: &KindInfo,
-    change: impl Fn(&mut T),
-) -> View {
-    let mut view = view.clone();
-    let Some(known) = view.objects.of::<T>(kind).cloned() else {
-        return view;
-    };
-    for (key, object) in known.objects.iter() {
-        let mut object = object.as_ref().clone();
-        change(&mut object);
-        put(&mut view, kind, key, object);
-    }
-    view
-}
-
-fn put<T: capstan_core::api::objects::CachedObject>(view: &mut View, kind: &KindInfo, key: &NamespacedName, object: T) {
-    let read = WatchedObject {
-        meta: kube::api::ObjectMeta::default(),
-        content: Ok(Arc::new(object)),
-    };
-    view.put(kind, key, Some(read));
-}
 
 impl<R> Broken<R> {
     /// What the controller sees.

@@ -4,6 +4,7 @@ use anyhow::{Result, ensure};
 use capstan_core::pool::Mode;
 
 use super::{MODES, bugs, controller, exhaust, simulate, simulation};
+use crate::simulation::hunted::{self, Hunted};
 use crate::simulation::show;
 
 /// The arguments of the command.
@@ -78,19 +79,22 @@ fn none(violations: usize, of: &str, mode: Mode) -> Result<()> {
 }
 
 fn mutants(seeds: u64, print: &dyn Fn(&str)) -> Result<()> {
-    let mut survivors = 0;
-    for (bug, fits, found) in bugs::hunt(seeds)? {
-        let line = match found {
-            Some((seed, violation)) if fits.contains(&violation.invariant) => {
-                format!("{bug:?}: seed {seed} violates {}\n", violation.invariant)
+    let all: Vec<Hunted> = bugs::hunt(seeds)?
+        .into_iter()
+        .map(|(bug, fits, found)| {
+            let (fit, other): (Option<_>, Option<_>) = match found {
+                Some((seed, violation)) if fits.contains(&violation.invariant) => {
+                    (Some((violation.invariant, seed)), None)
+                }
+                other => (None, other),
+            };
+            Hunted {
+                id: format!("{bug:?}"),
+                found: fit,
+                accidents: other.map(|other| format!("{other:?}")).into_iter().collect(),
             }
-            other => {
-                survivors += 1;
-                format!("{bug:?}: NOT FOUND {other:?}\n")
-            }
-        };
-        print(&line);
-    }
-    ensure!(survivors == 0, "{survivors} bug(s) are not found");
-    Ok(())
+        })
+        .collect();
+    print(&hunted::show(&all));
+    hunted::none_survives(&all)
 }
