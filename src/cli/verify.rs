@@ -62,7 +62,7 @@ async fn check(args: &Args) -> anyhow::Result<Report> {
     let mut report = Report::default();
     report.ok("cluster", "the API server responds", &connection.version);
     let features = match args.feature.as_slice() {
-        [] => installed_features(args, client).await?,
+        [] => installed_features(client, &args.choices.namespace, &args.lease).await?,
         given => given.to_vec(),
     };
     let names: Vec<&str> = features.iter().map(|feature| feature.name()).collect();
@@ -97,11 +97,11 @@ async fn check(args: &Args) -> anyhow::Result<Report> {
 }
 
 /// The features of which a characteristic object exists.
-async fn installed_features(args: &Args, client: &Client) -> anyhow::Result<Vec<Feature>> {
+pub(super) async fn installed_features(client: &Client, namespace: &str, lease: &str) -> anyhow::Result<Vec<Feature>> {
     let mut features = Vec::new();
     for feature in Feature::ALL {
         let webhooks = |name| named(ADMISSION_API, "ValidatingWebhookConfiguration", "", name);
-        let deployment = |name| named("apps/v1", "Deployment", &args.choices.namespace, name);
+        let deployment = |name| named("apps/v1", "Deployment", namespace, name);
         let signs = match feature {
             Feature::Admission => vec![webhooks("capstan"), deployment("capstan-webhook")],
             Feature::Mirroring => vec![webhooks("capstan-mirroring")],
@@ -109,12 +109,13 @@ async fn installed_features(args: &Args, client: &Client) -> anyhow::Result<Vec<
             Feature::ControlPlane => vec![webhooks("capstan-control-plane")],
             Feature::MachinePools => vec![webhooks("capstan-machine-pools")],
             controllers => {
-                let workload = installed::controllers(controllers, &args.lease);
+                let workload = installed::controllers(controllers, lease);
                 workload.map(|(_, name)| deployment(name)).into_iter().collect()
             }
         };
         for sign in signs {
-            if installed::get(client, &sign).await?.is_some() {
+            let found = installed::get(client, &sign).await?;
+            if found.is_some_and(|found| installed::is_own(&found)) {
                 features.push(feature);
                 break;
             }
@@ -128,6 +129,12 @@ async fn existing(client: &Client, objects: &[Value], report: &mut Report) -> an
     let mut found = Vec::new();
     for object in objects {
         match installed::get(client, object).await? {
+            Some(existing) if installed::is_foreign(object, &existing) => report.fail(
+                "objects",
+                format!("{} exists", title(object)),
+                "an object of another program has this name",
+                "Rename or delete that object, and apply the manifests again.",
+            ),
             Some(existing) => found.push(existing),
             None => report.fail(
                 "objects",

@@ -347,6 +347,51 @@ async fn w69_objects_of_other_programs_with_a_name_of_capstan_stay_as_they_are()
     assert_eq!(code, 0, "{text}{stderr}");
     assert!(text.contains("belongs to another program"), "{text}");
     assert_eq!(all_objects(&plane).await, before);
+    let (code, text, _) = run(&admin, &["verify"]).await;
+    assert!(code == 1 && text.contains("no feature is installed"), "{text}");
+}
+
+#[tokio::test]
+async fn w70_webhooks_never_stay_without_their_server() {
+    let plane = empty().await;
+    let admin = plane.kubeconfig().unwrap();
+    prepare(&plane).await;
+    let definitions = manifests_of(capstan(), "crds", "control-plane").await.unwrap();
+    plane.apply_yaml(&definitions).await.unwrap();
+    install(&plane, "admission,control-plane").await;
+    // The server of an installation with fewer features would not know the webhooks of the others.
+    let (code, text, stderr) = run(&admin, &["preflight", "--feature", "admission", "-o", "json"]).await;
+    assert_eq!(code, 1, "{text}{stderr}");
+    let named = failed(&text)
+        .iter()
+        .any(|row| row.contains("the installed feature control-plane"));
+    assert!(named, "{text}");
+    // Another namespace would take the permissions away from the server that runs.
+    let (code, text, stderr) = run(&admin, &["preflight", "-n", "default", "-o", "json"]).await;
+    assert_eq!(code, 1, "{text}{stderr}");
+    let named = failed(&text)
+        .iter()
+        .any(|row| row.contains("ClusterRoleBinding capstan-webhook"));
+    assert!(named, "{text}");
+    // A webhook configuration that lost its label is still recognized by the names of its webhooks.
+    for kind in ["validatingwebhookconfiguration", "mutatingwebhookconfiguration"] {
+        let label = ["label", kind, "capstan", "app.kubernetes.io/name-"];
+        kubectl(&plane, &label).await.checked().unwrap();
+    }
+    let (code, text, stderr) = run(&admin, &["uninstall", "--yes"]).await;
+    assert_eq!(code, 0, "{text}{stderr}");
+    for kind in [
+        "validatingwebhookconfiguration",
+        "mutatingwebhookconfiguration",
+        "validatingadmissionpolicy",
+    ] {
+        let left = kubectl(&plane, &["get", kind, "-o", "name"])
+            .await
+            .checked()
+            .unwrap()
+            .stdout;
+        assert!(!left.contains("capstan"), "{left}");
+    }
 }
 
 /// Without the server, no object of the CRD could be read.
