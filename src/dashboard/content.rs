@@ -27,6 +27,8 @@ pub(super) struct Line {
     pub(super) mood: Mood,
     /// The sentence.
     pub(super) text: String,
+    /// What needs no action; empty if there is nothing.
+    pub(super) rest: String,
 }
 
 /// The kinds that manage the control plane of the cluster itself.
@@ -67,6 +69,7 @@ impl Content {
             Line {
                 mood: summary.mood,
                 text,
+                rest: String::new(),
             }
         });
         let mood = first.as_ref().map(|line| line.mood);
@@ -142,7 +145,7 @@ fn counted(objects: &[Other], first: Option<Mood>) -> Line {
     } else {
         ""
     };
-    let mut text = match (alarms, paused) {
+    let text = match (alarms, paused) {
         (Some(alarms), None) => format!("{needs_no_action}You must {also}act on {alarms}."),
         (Some(alarms), Some(paused)) => {
             format!("{needs_no_action}You must {also}act on {alarms}. {paused} can wait for you.")
@@ -155,15 +158,18 @@ fn counted(objects: &[Other], first: Option<Mood>) -> Line {
     };
     let busy = objects.iter().filter(|one| one.mood == Mood::Busy).count();
     let other = if first.is_some() { "other " } else { "" };
-    match busy {
-        0 => {}
-        1 => text.push_str(&format!(" 1 {other}object is in progress.")),
-        busy => text.push_str(&format!(" {busy} {other}objects are in progress.")),
+    let busy = match busy {
+        0 => None,
+        1 => Some(format!("1 {other}object is in progress.")),
+        busy => Some(format!("{busy} {other}objects are in progress.")),
+    };
+    let unused = unused.map(|unused| format!("Not in use: {unused}."));
+    let rest: Vec<String> = busy.into_iter().chain(unused).collect();
+    Line {
+        mood,
+        text,
+        rest: rest.join(" "),
     }
-    if let Some(unused) = unused {
-        text.push_str(&format!(" Not in use: {unused}."));
-    }
-    Line { mood, text }
 }
 
 /// One of the two APIs.
@@ -308,15 +314,11 @@ mod tests {
         assert_eq!(content(&[&calm]).summary(), []);
         for (all, mood, text) in [
             (vec![&calm, &calm], Mood::Calm, "No action is needed."),
-            (
-                vec![&calm, &busy],
-                Mood::Busy,
-                "No action is needed. 1 object is in progress.",
-            ),
+            (vec![&calm, &busy], Mood::Busy, "No action is needed."),
             (
                 vec![&calm, &busy, &paused],
                 Mood::Paused,
-                "Nothing else is wrong. KubeadmControlPlane a can wait for you. 1 object is in progress.",
+                "Nothing else is wrong. KubeadmControlPlane a can wait for you.",
             ),
             (
                 vec![&alarm, &alarm],
@@ -326,11 +328,17 @@ mod tests {
             (
                 vec![&calm, &busy, &paused, &alarm],
                 Mood::Alarm,
-                "You must act on KubeadmControlPlane a. KubeadmControlPlane a can wait for you. 1 object is in progress.",
+                "You must act on KubeadmControlPlane a. KubeadmControlPlane a can wait for you.",
             ),
         ] {
             let text = text.to_owned();
-            assert_eq!(content(&all).summary(), [Line { mood, text }]);
+            let rest = if all.contains(&&busy) {
+                "1 object is in progress."
+            } else {
+                ""
+            }
+            .to_owned();
+            assert_eq!(content(&all).summary(), [Line { mood, text, rest }]);
         }
     }
 

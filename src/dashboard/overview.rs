@@ -43,6 +43,7 @@ pub(super) fn before(state: &Content) -> Markup {
                         (mark(line.mood))
                         span { @if state.outdated.is_some() { (BEFORE) } bdi { (shortened(&line.text)) } }
                     }
+                    @if !line.rest.is_empty() { p class="rest" { bdi { (shortened(&line.rest)) } } }
                 }
                 @if !state.reports.is_empty() { (objects(state)) }
             }
