@@ -50,8 +50,12 @@ impl Environment for BothApis {
         objects::cached()
     }
 
+    /// No controller applies, so nothing depends on the owners of fields.
     fn api_options(&self) -> Options {
-        Options::default()
+        Options {
+            managed_fields: false,
+            ..Options::default()
+        }
     }
 
     fn admission(&self) -> Result<Option<Arc<dyn Admit>>> {
