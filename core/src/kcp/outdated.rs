@@ -257,6 +257,9 @@ fn infrastructure(spec: &Spec, machine: &Machine, object: &Infrastructure) -> Op
 /// The machine that ran `kubeadm init` is first compared as if it had joined, because users give
 /// both configurations the same content. Only if both comparisons differ is the machine outdated.
 fn config_changes(wanted: &Wanted<'_>, current: &KubeadmConfigSpec) -> Vec<Change> {
+    if *current == wanted.config {
+        return Vec::new();
+    }
     if current.join_configuration.control_plane.is_some() {
         return changes(&comparable(current), &wanted.join);
     }

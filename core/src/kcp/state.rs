@@ -180,6 +180,11 @@ pub struct State {
 impl State {
     /// The state at one moment.
     pub fn observe(observed: &Observed, now: Timestamp) -> Self {
+        Self::compared(observed, &Wanted::of(&observed.control_plane.spec), now)
+    }
+
+    /// The same, if it is known what machines are compared with.
+    pub(super) fn compared(observed: &Observed, wanted: &Wanted<'_>, now: Timestamp) -> Self {
         let control_plane = observed.control_plane.clone();
         let cluster_name = cluster_name(&control_plane);
         let referred = referred(observed.cluster.as_deref(), control_plane.metadata.name());
@@ -209,7 +214,6 @@ impl State {
                 labels.contains_key(label::CONTROL_PLANE),
             )
         };
-        let wanted = Wanted::of(&observed.control_plane.spec);
         let mut machines: Vec<&Arc<Machine>> = observed.machines.iter().collect();
         machines.sort_by(|left, right| left.metadata.name().cmp(right.metadata.name()));
         let (mut owned, mut adoptable, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
@@ -219,7 +223,7 @@ impl State {
                 (true, true) => match machine.metadata.controller() {
                     None => adoptable.push(Arc::clone(machine)),
                     Some(owner) if is_owner(&state.control_plane, owner) => {
-                        owned.push(machine_state(&wanted, machine, observed, now));
+                        owned.push(machine_state(wanted, machine, observed, now));
                     }
                     Some(_) => foreign.push(machine.metadata.name().to_owned()),
                 },
