@@ -2,7 +2,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::card::{control_plane, mark, note_mark};
+use super::card::{ShownAs, control_plane, mark, note_mark};
 use super::content::Content;
 use super::direction::neutral;
 use super::overview;
@@ -24,10 +24,11 @@ pub(super) fn content(state: &Result<Content, String>) -> Markup {
                         div class="state paused" {
                             p class="headline" { (note_mark("i", "Note: ")) span { "No control plane found" } }
                             p { bdi { (reason) } }
+                            p { "Machines that exist keep running: this page only reads." }
                         }
                     }
                     @for (position, report, _) in overview::by_urgency(&state.reports) {
-                        (control_plane(report, &overview::anchor(position), false))
+                        (control_plane(report, &overview::anchor(position), shown_as(state)))
                     }
                     (overview::after(state))
                 }
@@ -40,6 +41,14 @@ pub(super) fn content(state: &Result<Content, String>) -> Markup {
             },
         }
     })
+}
+
+/// The state of a cluster that does not respond may have changed.
+fn shown_as(state: &Content) -> ShownAs {
+    match state.outdated {
+        Some(_) => ShownAs::LastKnown,
+        None => ShownAs::State,
+    }
 }
 
 /// The page of a server. Its links are relative to the address with the token. It follows a cluster

@@ -115,7 +115,7 @@ fn control_plane(report: &Report) -> Markup {
         top += height(line);
     }
     let doing = match (summary.mood, summary.you.first()) {
-        (Mood::Alarm | Mood::Paused, Some(you)) => you,
+        (Mood::Alarm | Mood::Paused, Some(you)) => &you.text,
         _ => &summary.now,
     };
     let title = width - 2 * GAP - 28;

@@ -3,7 +3,8 @@
 //! The words come from the fields of the report: the reasons and waits of the plan. Nothing here
 //! reads the text of a message.
 
-use super::report::{Mood, Placed, Progress, Report, Step, Wait, domain};
+use super::actions::action;
+use super::report::{Mood, Placed, Progress, Reason, Report, Step, Wait, domain};
 use super::words::{sentence, words};
 
 /// What a user reads first.
@@ -16,7 +17,36 @@ pub(super) struct Summary {
     /// What the controller does or waits for now; empty if it does nothing.
     pub(super) now: String,
     /// What the user must do, one item for each action.
-    pub(super) you: Vec<String>,
+    pub(super) you: Vec<Item>,
+}
+
+/// An action of a user, or that none is needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    /// In a few words.
+    pub(super) text: String,
+    /// On which objects, and why; empty if the text says it.
+    pub(super) details: String,
+}
+
+impl From<String> for Item {
+    fn from(text: String) -> Self {
+        let details = String::new();
+        Self { text, details }
+    }
+}
+
+impl Item {
+    /// The action for a reason to stop.
+    fn of(reason: &Reason) -> Self {
+        match action(&reason.reason) {
+            Some(text) => Self {
+                text: text.to_owned(),
+                details: sentence(&reason.message),
+            },
+            None => Self::from(sentence(&reason.message)),
+        }
+    }
 }
 
 const NOTHING: &str = "No action is needed for this object.";
@@ -54,7 +84,7 @@ impl Report {
                     mood: Mood::Calm,
                     title: format!("Inactive: {owner} manages the machines"),
                     now: String::new(),
-                    you: vec![NOTHING.to_owned()],
+                    you: vec![NOTHING.to_owned().into()],
                 },
                 None => self.inactive(),
             };
@@ -78,7 +108,7 @@ impl Report {
             .collect();
         let reasons = reasons.join(", ");
         let step = self.next_of_machines();
-        let you = self.degraded.iter().map(|reason| reason.message.clone()).collect();
+        let you = self.degraded.iter().map(Item::of).collect();
         if let Some(owner) = &self.managed_by {
             return Summary {
                 mood: Mood::Paused,
@@ -124,13 +154,18 @@ impl Report {
             mood,
             title: title.to_owned(),
             now: String::new(),
-            you: vec![you],
+            you: vec![you.into()],
         }
     }
 
     fn working(&self) -> Summary {
         let (updated, total) = self.up_to_date();
-        let counted = format!("{updated} of {total} up to date");
+        let counted = match self.existing() {
+            existing if (1..total).contains(&existing) => {
+                format!("{updated} of {total} up to date, {existing} of {total} exist")
+            }
+            _ => format!("{updated} of {total} up to date"),
+        };
         let continues = match self.kind.as_str() {
             "ControlPlaneMachineSet" => format!("{NOTHING} The controller continues by itself."),
             // The last line of the card says whether there is one.
@@ -168,7 +203,7 @@ impl Report {
         Summary {
             you: match mood {
                 Mood::Paused => self.of_user(),
-                _ => vec![you],
+                _ => vec![you.into()],
             },
             mood,
             title,
@@ -192,7 +227,7 @@ impl Report {
     }
 
     /// What only a user can do, once each.
-    fn of_user(&self) -> Vec<String> {
+    fn of_user(&self) -> Vec<Item> {
         let for_a_user = |wait: &&Wait| FOR_A_USER.contains(&wait.reason.as_str());
         let waits = self.waits.iter().filter(for_a_user);
         let action = |wait: &Wait| match wait.reason.as_str() {
@@ -206,7 +241,7 @@ impl Report {
             messages.truncate(NAMED);
             messages.push(format!("And {} more, which are listed below", more + 1));
         }
-        messages
+        messages.into_iter().map(Item::from).collect()
     }
 
     /// A step that creates or deletes a machine.
@@ -223,6 +258,12 @@ impl Report {
         let other = || self.waits.first().map(Next::Wait);
         let patch = || self.next.first().map(Next::Step);
         of_machines.or_else(of_user).or_else(other).or_else(patch)
+    }
+
+    /// How many machines exist and are not being deleted.
+    fn existing(&self) -> usize {
+        let machines = self.placement.iter().flat_map(|place| &place.machines);
+        machines.filter(|machine| !machine.deleting).count()
     }
 
     /// How many machines or indexes are up to date, and how many there are.
@@ -320,7 +361,9 @@ mod tests {
             (Mood::Alarm, "You must act: unmanaged nodes")
         );
         assert_eq!(all.now, "The controller creates m-3 in a, because index 0 is empty");
-        assert_eq!(all.you, ["remove the node x"]);
+        let text = "Remove the nodes without a machine, or give them machines.".to_owned();
+        let details = "Remove the node x".to_owned();
+        assert_eq!(all.you, [Item { text, details }]);
         let stopped = summary(&json!({"waits": wait, "degraded": degraded}));
         assert_eq!(stopped.title, "Stopped until you act: unmanaged nodes");
         let change = json!([{"field": "instanceType", "old": "a", "new": "b"}]);
@@ -331,7 +374,7 @@ mod tests {
         assert_eq!(working.now, "The controller creates m-3 in a, because index 0 is empty");
         assert_eq!(summary(&json!({"waits": wait})).mood, Mood::Busy);
         assert_eq!(summary(&json!({})).title, "All machines are up to date");
-        assert_eq!(summary(&json!({})).you, [NOTHING]);
+        assert_eq!(summary(&json!({})).you, [Item::from(NOTHING.to_owned())]);
     }
 
     #[test]
@@ -362,7 +405,7 @@ mod tests {
             let waiting = summary(&json!({"waits": waits}));
             assert_eq!(
                 (waiting.mood, waiting.you),
-                (Mood::Paused, vec!["Delete m-0".to_owned()])
+                (Mood::Paused, vec![Item::from("Delete m-0".to_owned())])
             );
         }
     }
@@ -374,7 +417,7 @@ mod tests {
         let you = summary(&json!({"waits": waits})).you;
         assert_eq!(you.len(), 6);
         assert_eq!(
-            (you[0].as_str(), you[5].as_str()),
+            (you[0].text.as_str(), you[5].text.as_str()),
             ("Delete m-0", "And 15 more, which are listed below")
         );
     }
@@ -384,7 +427,10 @@ mod tests {
         let wait = json!({"for": "Limit", "message": "m-0 is outdated; the rollout is limited"});
         let limited = summary(&json!({"waits": [wait, wait]}));
         let expected = "Raise or remove the annotation capstan.dev/rollout-limit of the set.";
-        assert_eq!((limited.mood, limited.you), (Mood::Paused, vec![expected.to_owned()]));
+        assert_eq!(
+            (limited.mood, limited.you),
+            (Mood::Paused, vec![Item::from(expected.to_owned())])
+        );
         assert_eq!(limited.title, "Stopped by the limit of the rollout: 0 of 0 up to date");
     }
 
@@ -392,7 +438,7 @@ mod tests {
     fn inactive_and_paused_are_two_states() {
         let inactive = summary(&json!({"active": false, "activation": [{"action": "create"}]}));
         assert_eq!(inactive.mood, Mood::Calm);
-        assert!(inactive.you[0].contains("would take 1 steps"), "{inactive:?}");
+        assert!(inactive.you[0].text.contains("would take 1 steps"), "{inactive:?}");
         let paused = summary(&json!({"active": false, "kind": "KubeadmControlPlane"}));
         assert_eq!(paused.mood, Mood::Paused);
     }

@@ -133,12 +133,14 @@ async fn the_page_shows_every_control_plane_and_both_apis(browser: &Browser) {
     let overview = browser.text_of(".overview").await;
     for text in [
         "ControlPlaneMachineSet cluster: all machines are up to date",
-        "1 other object has a problem: MachineSet edge. 1 other object waits until you act: ControlPlane cluster.",
+        "No action is needed for the control plane. You must act on MachineSet edge.",
+        "Not in use: ControlPlane cluster.",
         "ControlPlaneMachineSet cluster\tAll machines are up to date",
         "ControlPlane cluster\tUnused: ControlPlaneMachineSet cluster manages the machines",
         "KubeadmControlPlane workload\tRolling out a change: 0 of 3 up to date",
         "MachinePool pool",
-        "MachineSet edge\tNot synchronized between both APIs\tThe field spec.x cannot be converted",
+        "MachineSet edge\tNot synchronized between both APIs\tYou: Correct the object of the Machine API, or what the \
+         reason names. The field spec.x cannot be converted",
         "Other objects in both APIs\t1 pair, 1 in migration, 0 with a problem",
     ] {
         assert!(overview.contains(text), "{text:?}: {overview:?}");
