@@ -31,6 +31,12 @@ pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// The webhooks of a configuration.
+pub(super) fn webhooks_of(configuration: &Value) -> impl Iterator<Item = &Value> {
+    let webhooks = configuration.get("webhooks").and_then(Value::as_array);
+    webhooks.into_iter().flatten()
+}
+
 /// Kind and name of an object, and its namespace if it has one.
 pub(super) fn title(object: &Value) -> String {
     let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));

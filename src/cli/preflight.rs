@@ -9,7 +9,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::Value;
 
 use super::installed::{self, Flags, named, reason, text, title};
-use super::manifests::{Certificates, Choices, Installation, What, features};
+use super::manifests::{Certificates, Choices, Installation, features};
 use super::observe::runtime;
 use super::report::Report;
 use super::verify;
@@ -312,7 +312,7 @@ async fn objects(args: &Args, client: &Client, report: &mut Report) -> anyhow::R
         report.warn(SECTION, "the API server accepts the manifests", "not checked", remedy);
         return Ok(());
     }
-    let objects = Installation::new(&args.feature, &args.choices).objects(What::All)?;
+    let objects = Installation::new(&args.feature, &args.choices).complete()?;
     let parameters = PatchParams {
         dry_run: true,
         force: true,

@@ -33,7 +33,7 @@ use super::report::Report;
 
 const DELETED: &str = "deleted";
 const KEPT: &str = "kept";
-/// The name of all objects of the component `registration`.
+/// The Deployment that registers the webhooks.
 const REGISTRATION: &str = "capstan-registration";
 
 /// Delete Capstan from a cluster.
@@ -202,7 +202,7 @@ fn choices(args: &Args, certificates: Certificates) -> Choices {
         single_node: false,
         network_policies: true,
         secure_metrics: true,
-        registration: false,
+        static_webhooks: false,
         enforcement: Enforcement::Deny,
         authority: Authority::default(),
     }
@@ -241,16 +241,6 @@ async fn existing(args: &Args, client: &Client) -> anyhow::Result<Existing> {
         objects.push(named("coordination.k8s.io/v1", "Lease", &args.namespace, lease));
     }
     objects.push(named("v1", "Secret", &args.namespace, TLS_SECRET));
-    let registration = Choices {
-        registration: true,
-        ..choices(args, Certificates::SelfManaged)
-    };
-    let registration = Installation::new(&[Feature::Admission], &registration).objects(What::Deployment)?;
-    objects.extend(
-        registration
-            .into_iter()
-            .filter(|object| text(object, "/metadata/name") == REGISTRATION),
-    );
     objects.sort_by_key(step);
     let (mut found, mut foreign) = (Vec::new(), Vec::new());
     for object in objects {

@@ -127,8 +127,18 @@ pub(super) async fn register(plane: &ControlPlane, port: u16, flags: &[&str]) {
 
 /// No kubelet runs the pods of the tests, so the Deployments become ready by hand.
 pub(super) async fn mark_ready(plane: &ControlPlane, name: &str) {
-    let status = json!({"status": {"observedGeneration": 9, "replicas": 2, "readyReplicas": 2,
-        "availableReplicas": 2, "updatedReplicas": 2}});
+    let get = [
+        "get",
+        "deployment",
+        name,
+        "-n",
+        NAMESPACE,
+        "-o=jsonpath={.spec.replicas}",
+    ];
+    let wanted = kubectl(plane, &get).await.checked().unwrap().stdout;
+    let wanted: u32 = wanted.trim().parse().unwrap();
+    let status = json!({"status": {"observedGeneration": 9, "replicas": wanted, "readyReplicas": wanted,
+        "availableReplicas": wanted, "updatedReplicas": wanted}});
     let patch = [
         "patch",
         "deployment",
@@ -296,7 +306,12 @@ async fn uninstall_deletes_webhooks_first_and_leaves_nothing_of_an_installation(
     let (dry, deletions) = deletions.split_at(deletions.len() / 2);
     assert_eq!(dry, deletions);
     let is_webhook = |uri: &String| uri.contains("webhookconfigurations");
-    let webhooks = deletions.iter().take_while(|uri| is_webhook(uri)).count();
+    // The registration would add webhooks again.
+    assert!(
+        deletions[0].contains("deployments/capstan-registration"),
+        "{deletions:?}"
+    );
+    let webhooks = deletions[1..].iter().take_while(|uri| is_webhook(uri)).count();
     assert_eq!(webhooks, 6, "{deletions:?}");
     assert_eq!(deletions.iter().filter(|uri| is_webhook(uri)).count(), 6);
 
@@ -358,7 +373,10 @@ async fn w70_webhooks_never_stay_without_their_server() {
     prepare(&plane).await;
     let definitions = manifests_of(capstan(), "crds", "control-plane").await.unwrap();
     plane.apply_yaml(&definitions).await.unwrap();
-    install(&plane, "admission,control-plane").await;
+    let mut print = Command::new(capstan());
+    print.args(["manifests", "all", "--static-webhooks", "--feature=admission,control-plane"]);
+    let manifests = String::from_utf8(print.output().unwrap().stdout).unwrap();
+    Cluster::of(&plane).unwrap().apply(&manifests).await.unwrap();
     // The server of an installation with fewer features would not know the webhooks of the others.
     let (code, text, stderr) = run(&admin, &["preflight", "--feature", "admission", "-o", "json"]).await;
     assert_eq!(code, 1, "{text}{stderr}");
@@ -434,6 +452,7 @@ async fn verify_succeeds_with_a_server_and_names_what_broke() {
     let (mut server, port) = serve(&plane, "verify.log", &[]).await;
     register(&plane, port, &[]).await;
     mark_ready(&plane, "capstan-webhook").await;
+    mark_ready(&plane, "capstan-registration").await;
     wait_until("the installation is complete", SOON, async || {
         let (code, text, stderr) = run(&admin, &["verify"]).await;
         anyhow::ensure!(code == 0, "{text}{stderr}\n{}", server.log());
