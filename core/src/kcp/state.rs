@@ -180,11 +180,8 @@ pub struct State {
 impl State {
     /// The state at one moment.
     pub fn observe(observed: &Observed, now: Timestamp) -> Self {
-        Self::compared(observed, &Wanted::of(&observed.control_plane.spec), now)
-    }
-
-    /// The same, if it is known what machines are compared with.
-    pub(super) fn compared(observed: &Observed, wanted: &Wanted<'_>, now: Timestamp) -> Self {
+        let wanted = observed.wanted();
+        let wanted = wanted.get_or_init(|| Wanted::of(&observed.control_plane.spec));
         let control_plane = observed.control_plane.clone();
         let cluster_name = cluster_name(&control_plane);
         let referred = referred(observed.cluster.as_deref(), control_plane.metadata.name());
@@ -448,7 +445,7 @@ fn is_owner(control_plane: &KubeadmControlPlane, owner: &crate::api::meta::Owner
     is_named && (uid.is_empty() || owner.uid.is_empty() || owner.uid == uid)
 }
 
-fn machine_state(wanted: &Wanted<'_>, machine: &Arc<Machine>, observed: &Observed, now: Timestamp) -> MachineState {
+fn machine_state(wanted: &Wanted, machine: &Arc<Machine>, observed: &Observed, now: Timestamp) -> MachineState {
     let spec = &machine.spec;
     let config = observed.configs.get(&spec.bootstrap.config_ref.name);
     let reference = (
