@@ -21,7 +21,7 @@ use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{
     CLUSTER_API_CLUSTERS, CLUSTER_API_MACHINES, KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES, MACHINE_POOLS,
 };
-use capstan_core::api::meta::ObjectMeta;
+use capstan_core::api::meta::{Condition, ObjectMeta};
 use capstan_core::kcp::action::{Action, Step as CoreStep};
 use capstan_core::kcp::addons::{self, AddonChange};
 use capstan_core::kcp::assessment::{Assessment, Surroundings, assess};
@@ -29,11 +29,13 @@ use capstan_core::kcp::certificates::{FoundSecret, is_renewed};
 use capstan_core::kcp::observed::{Observed, ReadObject, SnapshotError, cluster_of};
 use capstan_core::kcp::plan::withdrawn_remediations;
 use capstan_core::kcp::state::condition::OWNER_REMEDIATED;
+use capstan_core::kcp::status::{STALLED, STEP_FAILS};
 use capstan_core::kcp::{Bootstrap, pending as records, stored};
 use capstan_core::model::{NamespacedName, ObjectRef};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use crate::controllers::planned::lasting_error;
 use crate::runtime::{
     Cluster, EventSpec, FRESH, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View,
     Watch, Write,
@@ -576,13 +578,13 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
         let mut writes = Vec::new();
         let generation = observed.object.metadata.generation;
         let generation = generation.filter(|_| reconciled.errors.is_empty());
-        let own = stored::control_plane_patch(
-            &observed.object.value,
-            &assessment.status,
-            assessment.initialized,
-            generation,
-            now,
-        );
+        let mut status = assessment.status.clone();
+        let conditions = &assessment.state.control_plane.status.conditions;
+        let is_known = |one: &Condition| one.type_ == STALLED && one.reason == STEP_FAILS;
+        if let Some(error) = lasting_error(reconciled.failing, conditions.iter().any(is_known), now) {
+            status.report_failing(error);
+        }
+        let own = stored::control_plane_patch(&observed.object.value, &status, assessment.initialized, generation, now);
         let own_name = &observed.key.name;
         writes.extend(
             own.map(|patch| Write::new(&KUBEADM_CONTROL_PLANES, namespace, own_name, Verb::PatchStatus(patch))),

@@ -50,13 +50,13 @@ fn policy(file: &RuleFile) -> Vec<Value> {
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingAdmissionPolicy",
-            "metadata": { "name": name },
+            "metadata": { "name": name, "labels": { "app.kubernetes.io/name": "capstan" } },
             "spec": spec,
         }),
         json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": { "name": name },
+            "metadata": { "name": name, "labels": { "app.kubernetes.io/name": "capstan" } },
             "spec": { "policyName": name, "validationActions": ["Deny"] },
         }),
     ]

@@ -109,6 +109,8 @@ pub(super) struct Parts<'a> {
     pub(super) machine: &'a Machine,
     pub(super) config: Option<&'a ReadConfig>,
     pub(super) infrastructure: Option<&'a Infrastructure>,
+    /// The revisions that the control plane recorded when it created the machine.
+    pub(super) recorded: &'a [String],
 }
 
 /// Why a machine is outdated, and how it differs from the revision that it was created from. Both
@@ -126,7 +128,8 @@ pub(super) fn differences(wanted: &Wanted, parts: &Parts<'_>, now: Timestamp) ->
     let mut revisions = annotations
         .into_iter()
         .flatten()
-        .filter_map(|annotations| annotations.get(REVISION));
+        .filter_map(|annotations| annotations.get(REVISION))
+        .chain(parts.recorded);
     if revisions.any(|revision| *revision == wanted.revision) {
         return (by_time, by_content);
     }
