@@ -370,7 +370,10 @@ mod tests {
             };
             authority.config("openshift-machine-api").etcd_operators
         };
-        assert_eq!(config(&[]), ["system:serviceaccount:openshift-etcd-operator:etcd-operator"]);
+        assert_eq!(
+            config(&[]),
+            ["system:serviceaccount:openshift-etcd-operator:etcd-operator"]
+        );
         assert_eq!(config(&["system:serviceaccount:a:b"]), ["system:serviceaccount:a:b"]);
     }
 
