@@ -374,7 +374,12 @@ async fn w70_webhooks_never_stay_without_their_server() {
     let definitions = manifests_of(capstan(), "crds", "control-plane").await.unwrap();
     plane.apply_yaml(&definitions).await.unwrap();
     let mut print = Command::new(capstan());
-    print.args(["manifests", "all", "--static-webhooks", "--feature=admission,control-plane"]);
+    print.args([
+        "manifests",
+        "all",
+        "--static-webhooks",
+        "--feature=admission,control-plane",
+    ]);
     let manifests = String::from_utf8(print.output().unwrap().stdout).unwrap();
     Cluster::of(&plane).unwrap().apply(&manifests).await.unwrap();
     // The server of an installation with fewer features would not know the webhooks of the others.
