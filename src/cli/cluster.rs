@@ -17,7 +17,7 @@ use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use super::refusal::{has_no_status, refusal};
-use crate::runtime::Watches;
+use crate::runtime::{Credentials, Watches};
 
 /// The timeout of the first connection to a cluster.
 pub(super) const CONNECT: Duration = Duration::from_secs(10);
@@ -43,13 +43,17 @@ impl Cluster {
         client_of(self.config().await?)
     }
 
-    /// As [`Cluster::client`], with a metric of its watches.
+    /// As [`Cluster::client`], with metrics of its watches and of its credentials.
     ///
     /// # Errors
     /// As for [`Cluster::client`].
-    pub(super) async fn watched_client(&self, watches: &Watches) -> anyhow::Result<kube::Client> {
+    pub(super) async fn watched_client(
+        &self,
+        watches: &Watches,
+        credentials: &Credentials,
+    ) -> anyhow::Result<kube::Client> {
         let builder = ClientBuilder::try_from(self.config().await?).context("connecting to the API server")?;
-        Ok(builder.with_layer(watches).build())
+        Ok(builder.with_layer(credentials).with_layer(watches).build())
     }
 
     /// Connects to the cluster, for a command that a user waits for. Each request of the client

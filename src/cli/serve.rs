@@ -19,7 +19,7 @@ use super::check;
 use super::cluster::{Cluster, Enforcement, Scope};
 use super::machine_pool::Machinepools;
 use crate::controllers::{Caches, LiveReader};
-use crate::runtime::{Caches as RuntimeCaches, Election, Watches};
+use crate::runtime::{Caches as RuntimeCaches, Credentials, Election, Watches};
 use crate::server::{
     Judge, Lifecycle, Limits, MetricsPort, Reviewer, Server, Settings, SnapshotSource, descriptors, logs,
 };
@@ -421,7 +421,8 @@ async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let mut registry = Registry::default();
     let metrics = RegisteredMetrics::register(args, &mut registry);
     let watches = Watches::register(&mut registry);
-    let (reviewer, cluster) = reviewer(args, &watches).await?;
+    let credentials = Credentials::register(&mut registry);
+    let (reviewer, cluster) = reviewer(args, &watches, &credentials).await?;
     let server = Server::bind(settings, certificates.clone(), reviewer, registry, lifecycle.clone())
         .await
         .context("binding the sockets")?;
@@ -494,7 +495,11 @@ struct Connected {
 }
 
 /// The reviewer, with the client and the caches of its cluster.
-async fn reviewer(args: &Args, watches: &Watches) -> anyhow::Result<(Arc<dyn Reviewer>, Option<Connected>)> {
+async fn reviewer(
+    args: &Args,
+    watches: &Watches,
+    credentials: &Credentials,
+) -> anyhow::Result<(Arc<dyn Reviewer>, Option<Connected>)> {
     #[cfg(feature = "bench")]
     if args.null_reviewer {
         return Ok((
@@ -524,13 +529,15 @@ async fn reviewer(args: &Args, watches: &Watches) -> anyhow::Result<(Arc<dyn Rev
             None,
         ));
     }
-    let client = args.cluster.watched_client(watches).await?;
+    let client = args.cluster.watched_client(watches, credentials).await?;
     let cluster_api = &args.scope.authority.cluster_api_namespace;
     let caches = Caches::start_for(&readers(args), &client, &args.scope.namespace, cluster_api);
     let own = FeatureCaches::start(args, &client)?;
     let source = CachedSnapshot {
         caches: Arc::clone(&caches),
         of_controllers: own.all(),
+        // Reviews go on: a webhook that is not ready stops every edit of its objects.
+        credentials: args.controllers_only.then(|| credentials.clone()),
         live: LiveReader::new(&client),
         versions: args
             .kubeadm_control_plane
@@ -584,6 +591,8 @@ struct CachedSnapshot {
     caches: Arc<Caches>,
     /// The caches of the controllers that have caches of their own.
     of_controllers: Vec<Arc<RuntimeCaches>>,
+    /// In a process without webhooks.
+    credentials: Option<Credentials>,
     live: LiveReader,
     /// With the feature `kubeadm-control-plane`.
     versions: Option<InfrastructureVersions>,
@@ -608,6 +617,9 @@ impl SnapshotSource for CachedSnapshot {
         }
         for caches in &self.of_controllers {
             caches.synced()?;
+        }
+        if let Some(credentials) = &self.credentials {
+            credentials.accepted(jiff::Timestamp::now())?;
         }
         self.caches.synced()
     }

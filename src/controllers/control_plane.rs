@@ -340,7 +340,7 @@ impl Reconcile for ControlPlanes {
         if let Some(raw) = &observed.undecodable {
             return Vec::from_iter(self.unreadable_status(observed, raw, now));
         }
-        let error = planned::lasting_error(reconciled.failing, conditions, now);
+        let error = planned::lasting_error(reconciled.failing, planned::reports_error(conditions), now);
         let status = observed.status(error, now);
         // A ControlPlane that was patched in this reconcile has another version by now. Its change
         // in the caches triggers the next reconcile.

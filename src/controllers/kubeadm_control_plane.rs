@@ -21,19 +21,21 @@ use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{
     CLUSTER_API_CLUSTERS, CLUSTER_API_MACHINES, KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES, MACHINE_POOLS,
 };
-use capstan_core::api::meta::ObjectMeta;
+use capstan_core::api::meta::{Condition, ObjectMeta};
 use capstan_core::kcp::action::{Action, Step as CoreStep};
 use capstan_core::kcp::addons::{self, AddonChange};
 use capstan_core::kcp::assessment::{Assessment, Surroundings, assess};
 use capstan_core::kcp::certificates::{FoundSecret, is_renewed};
-use capstan_core::kcp::observed::{Observed, cluster_of};
+use capstan_core::kcp::observed::{Observed, ReadObject, SnapshotError, cluster_of};
 use capstan_core::kcp::plan::withdrawn_remediations;
 use capstan_core::kcp::state::condition::OWNER_REMEDIATED;
+use capstan_core::kcp::status::{STALLED, STEP_FAILS};
 use capstan_core::kcp::{Bootstrap, pending as records, stored};
 use capstan_core::model::{NamespacedName, ObjectRef};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use crate::controllers::planned::lasting_error;
 use crate::runtime::{
     Cluster, EventSpec, FRESH, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View,
     Watch, Write,
@@ -252,24 +254,31 @@ impl<W: Port> KubeadmControlPlanes<W> {
     fn observed(&self, object: &WholeObject, view: &View, known: &Known) -> Option<Observed> {
         let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
         let cluster = cluster_of(&object.metadata);
-        let mut values = vec![object.of_kind(&KUBEADM_CONTROL_PLANES)];
-        let owner = view
-            .objects
-            .get::<WholeObject>(&CLUSTER_API_CLUSTERS, namespace, &cluster);
-        values.extend(owner.map(|owner| owner.of_kind(&CLUSTER_API_CLUSTERS)));
-        for kind in [&CLUSTER_API_MACHINES, &KUBEADM_CONFIGS, &MACHINE_POOLS] {
-            let own = within(view, kind, namespace).filter(|object| object.cluster() == cluster);
-            values.extend(own.map(|object| object.of_kind(kind)));
-        }
-        let infrastructure = known.infrastructure.values().flatten();
-        values.extend(infrastructure.map(|object| object.0.clone()));
-        match Observed::of_objects(&values) {
-            Ok(observed) => Some(observed),
-            Err(error) => {
-                tracing::error!(%error, namespace, name = object.metadata.name(), "nothing is done with the control plane");
-                None
+        let read = || {
+            let mut objects = Vec::new();
+            let owner = view
+                .objects
+                .get::<WholeObject>(&CLUSTER_API_CLUSTERS, namespace, &cluster);
+            if let Some(owner) = owner {
+                objects.push(owner.read(&CLUSTER_API_CLUSTERS)?);
             }
-        }
+            for kind in [&CLUSTER_API_MACHINES, &KUBEADM_CONFIGS, &MACHINE_POOLS] {
+                for own in within(view, kind, namespace).filter(|object| object.cluster() == cluster) {
+                    objects.push(own.read(kind)?);
+                }
+            }
+            for object in known.infrastructure.values().flatten() {
+                objects.push(ReadObject::of(&object.0)?);
+            }
+            match object.read(&KUBEADM_CONTROL_PLANES)? {
+                ReadObject::ControlPlane(control_plane) => Ok(Some(Observed::of_read(&control_plane, objects))),
+                _ => Ok(None),
+            }
+        };
+        read().unwrap_or_else(|error: SnapshotError| {
+            tracing::error!(%error, namespace, name = object.metadata.name(), "nothing is done with the control plane");
+            None
+        })
     }
 }
 
@@ -569,13 +578,13 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
         let mut writes = Vec::new();
         let generation = observed.object.metadata.generation;
         let generation = generation.filter(|_| reconciled.errors.is_empty());
-        let own = stored::control_plane_patch(
-            &observed.object.value,
-            &assessment.status,
-            assessment.initialized,
-            generation,
-            now,
-        );
+        let mut status = assessment.status.clone();
+        let conditions = &assessment.state.control_plane.status.conditions;
+        let is_known = |one: &Condition| one.type_ == STALLED && one.reason == STEP_FAILS;
+        if let Some(error) = lasting_error(reconciled.failing, conditions.iter().any(is_known), now) {
+            status.report_failing(error);
+        }
+        let own = stored::control_plane_patch(&observed.object.value, &status, assessment.initialized, generation, now);
         let own_name = &observed.key.name;
         writes.extend(
             own.map(|patch| Write::new(&KUBEADM_CONTROL_PLANES, namespace, own_name, Verb::PatchStatus(patch))),

@@ -207,6 +207,7 @@ mod tests {
             machine: machine.to_owned(),
             requested_by: by.to_owned(),
             requested_at: at,
+            revision: None,
         }
     }
 

@@ -90,16 +90,16 @@ pub(super) fn failed(pending: &mut PendingCreates, step: &Step, identity: &str, 
 }
 
 /// What keeps the controller from working, if it has lasted long enough. A process that finds the
-/// condition of the process before it keeps the condition until a reconcile succeeds.
-pub(super) fn lasting_error<'a>(
-    failing: Option<&'a (Timestamp, String)>,
-    previous: &[Condition],
-    now: Timestamp,
-) -> Option<&'a str> {
+/// condition of the process before it (`known`) keeps the condition until a reconcile succeeds.
+pub(super) fn lasting_error(failing: Option<&(Timestamp, String)>, known: bool, now: Timestamp) -> Option<&str> {
     let (since, text) = failing?;
-    let mut conditions = previous.iter();
-    let known = conditions.any(|there| there.type_ == condition::ERROR && there.status == "True");
     (known || now.duration_since(*since) >= LASTING).then_some(text.as_str())
+}
+
+/// Whether the condition about such an error is reported.
+pub(super) fn reports_error(conditions: &[Condition]) -> bool {
+    let mut conditions = conditions.iter();
+    conditions.any(|there| there.type_ == condition::ERROR && there.status == "True")
 }
 
 /// The events about errors. Conflicts have no event: the next reconcile reads again.

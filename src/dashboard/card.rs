@@ -23,7 +23,8 @@ const NAMED: usize = 2;
 pub(super) enum ShownAs {
     /// The state of a control plane.
     State,
-    /// The last state that is known of a control plane. It names no action, because it may have changed.
+    /// The last state that is known of a control plane. It names no action, because the state may
+    /// have changed.
     LastKnown,
     /// The state after an edit that was not sent.
     Forecast,
@@ -66,6 +67,7 @@ pub(super) fn class_of(mood: Mood) -> &'static str {
         Mood::Calm => "calm",
         Mood::Busy => "busy",
         Mood::Paused => "paused",
+        Mood::Unused => "unused",
         Mood::Alarm => "alarm",
     }
 }
@@ -76,6 +78,7 @@ pub(super) fn mark(mood: Mood) -> Markup {
         Mood::Calm => ("✓", "Good: "),
         Mood::Busy => ("…", "In progress: "),
         Mood::Paused => ("‖", "Waits for you: "),
+        Mood::Unused => ("i", "Not in use: "),
         Mood::Alarm => ("!", "Act: "),
     };
     html! {
@@ -110,7 +113,7 @@ fn state(report: &Report, summary: &Summary, shown_as: ShownAs) -> Markup {
                 }
                 @if !report.changes.is_empty() {
                     // The change is not the reason of a problem.
-                    div { dt { @if matches!(summary.mood, Mood::Alarm | Mood::Paused) { "Change" } @else { "Why" } } dd { (count(report)) (why(&report.changes)) } }
+                    div { dt { @if matches!(summary.mood, Mood::Alarm | Mood::Paused | Mood::Unused) { "Change" } @else { "Why" } } dd { (count(report)) (why(&report.changes)) } }
                 }
                 @if shown_as != ShownAs::LastKnown {
                     div {

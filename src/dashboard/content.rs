@@ -54,12 +54,10 @@ impl Content {
             .filter(|(position, _)| Some(*position) != own);
         let control_planes = others.map(|(_, report)| Other {
             mood: report.summary().mood,
-            is_unused: report.managed_by.is_some(),
             subject: report.subject(),
         });
         let pairs = self.mirrored.iter().map(|pair| Other {
             mood: pair.mood,
-            is_unused: false,
             subject: format!("{} {}", pair.kind, pair.name),
         });
         let others: Vec<Other> = control_planes.chain(pairs).collect();
@@ -106,8 +104,6 @@ impl Content {
 /// An object that is not the control plane of the cluster itself.
 struct Other {
     mood: Mood,
-    /// Whether another object manages its machines.
-    is_unused: bool,
     subject: String,
 }
 
@@ -117,42 +113,37 @@ const NAMED: usize = 3;
 /// On which objects a user must act, and which change. `first` is the state of the control plane of
 /// the cluster itself, if there is one.
 fn counted(objects: &[Other], first: Option<Mood>) -> Line {
-    let named = |wanted: &dyn Fn(&Other) -> bool| -> Option<String> {
+    let named = |mood: Mood| -> Option<String> {
         let names: Vec<&str> = objects
             .iter()
-            .filter(|one| wanted(one))
+            .filter(|one| one.mood == mood)
             .map(|one| one.subject.as_str())
             .collect();
         let more = if names.len() > NAMED { ", …" } else { "" };
         let shown = names.iter().take(NAMED).copied().collect::<Vec<&str>>().join(", ");
         (!names.is_empty()).then(|| format!("{shown}{more}"))
     };
-    let alarms = named(&|one| one.mood == Mood::Alarm && !one.is_unused);
-    let paused = named(&|one| one.mood == Mood::Paused && !one.is_unused);
-    let unused = named(&|one| one.mood != Mood::Calm && one.is_unused);
+    let (alarms, paused, unused) = (named(Mood::Alarm), named(Mood::Paused), named(Mood::Unused));
     let mood = match (&alarms, &paused) {
         (Some(_), _) => Mood::Alarm,
         (None, Some(_)) => Mood::Paused,
         (None, None) if objects.iter().any(|one| one.mood == Mood::Busy) => Mood::Busy,
         (None, None) => Mood::Calm,
     };
-    let needs_no_action = match first {
-        Some(Mood::Calm | Mood::Busy) => "No action is needed for the control plane. ",
-        _ => "",
+    // A user reads the state of the control plane of the cluster first.
+    let begins = match first {
+        None => "",
+        Some(Mood::Calm | Mood::Busy | Mood::Unused) => "No action is needed for the control plane. ",
+        Some(Mood::Paused) => "The control plane can wait for you. ",
+        Some(Mood::Alarm) => "You must act on the control plane. ",
     };
-    let also = if matches!(first, Some(Mood::Alarm | Mood::Paused)) {
-        "also "
-    } else {
-        ""
-    };
+    let also = if first == Some(Mood::Alarm) { "also " } else { "" };
     let text = match (alarms, paused) {
-        (Some(alarms), None) => format!("{needs_no_action}You must {also}act on {alarms}."),
-        (Some(alarms), Some(paused)) => {
-            format!("{needs_no_action}You must {also}act on {alarms}. {paused} can wait for you.")
-        }
-        (None, Some(paused)) => format!("{needs_no_action}Nothing else is wrong. {paused} can wait for you."),
+        (Some(alarms), None) => format!("{begins}You must {also}act on {alarms}."),
+        (Some(alarms), Some(paused)) => format!("{begins}You must {also}act on {alarms}. {paused} can wait for you."),
+        (None, Some(paused)) => format!("{begins}Nothing else is wrong. {paused} can wait for you."),
         (None, None) => match first {
-            Some(Mood::Alarm | Mood::Paused) => "No other object needs you.".to_owned(),
+            Some(Mood::Alarm | Mood::Paused) => format!("{begins}No other object needs you."),
             _ => "No action is needed.".to_owned(),
         },
     };
@@ -256,7 +247,7 @@ impl Mirrored {
         }
         match self.migration.starts_with("stopped: ") {
             true => String::from("Set status.synchronizedAPI to the API that was authoritative."),
-            false => format!("Correct {object}, or what the reason names."),
+            false => format!("Correct {object}."),
         }
     }
 

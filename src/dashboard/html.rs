@@ -21,10 +21,10 @@ pub(super) fn content(state: &Result<Content, String>) -> Markup {
                 (overview::before(state))
                 div class=(if state.outdated.is_some() { "known outdated-state" } else { "known" }) {
                     @if let Some(reason) = &state.empty {
-                        div class="state paused" {
-                            p class="headline" { (note_mark("i", "Note: ")) span { "No control plane found" } }
+                        div class="state unused" {
+                            p class="headline" { (note_mark("i", "Note: ")) span { "Nothing to show here" } }
                             p { bdi { (reason) } }
-                            p { "Machines that exist keep running: this page only reads." }
+                            p { "No action is needed if you expected none. This page changes nothing." }
                         }
                     }
                     @for (position, report, _) in overview::by_urgency(&state.reports) {
@@ -66,7 +66,7 @@ pub(super) fn page(state: &Result<Content, String>, source: &str, is_live: bool)
                 header class="banner" {
                     (title(source))
                     p id="connection" class="waiting" role="status" data-live=[is_live.then_some("")] {
-                        @if is_live { "connecting" } @else { "shows files, and does not follow them" }
+                        @if is_live { "connecting" } @else { "from files, not live" }
                     }
                     nav aria-label="Page" {
                         a href="#edit-title" { "Try an edit" }

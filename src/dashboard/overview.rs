@@ -22,11 +22,11 @@ pub(super) fn before(state: &Content) -> Markup {
     html! {
         @if let Some(reason) = &state.outdated {
             div class="state alarm" id="outdated" {
-                p class="headline" { (mark(Mood::Alarm)) span { "This is an old state" } }
+                p class="headline" { (mark(Mood::Alarm)) span { "The API server does not answer: this is an old state" } }
                 p { bdi { (reason) } }
                 p {
-                    "Machines that exist keep running. Check that the API server runs, and that this computer reaches "
-                    "it. Do not act on the state below: it may have changed."
+                    "Check that the API server runs, and that this computer reaches it. Do not act on the state below: "
+                    "it may have changed."
                 }
             }
         }
@@ -110,7 +110,8 @@ fn urgency(mood: Mood) -> u8 {
         Mood::Alarm => 0,
         Mood::Paused => 1,
         Mood::Busy => 2,
-        Mood::Calm => 3,
+        Mood::Unused => 3,
+        Mood::Calm => 4,
     }
 }
 
@@ -118,7 +119,7 @@ fn urgency(mood: Mood) -> u8 {
 fn now(summary: &Summary) -> Markup {
     html! {
         @match (summary.mood, summary.you.first(), summary.now.as_str()) {
-            (Mood::Alarm | Mood::Paused, Some(you), _) => (action(&you.text, &you.details)),
+            (Mood::Alarm | Mood::Paused | Mood::Unused, Some(you), _) => (action(&you.text, &you.details)),
             (_, _, "") => td data-label="Now" {},
             (_, _, now) => td data-label="Now" { bdi class="clamp" { (shortened(now)) } },
         }
@@ -157,7 +158,7 @@ fn problem(pair: &Mirrored) -> Markup {
     html! {
         tr {
             th scope="row" { (mark(pair.mood)) a href="#both-apis" { span class="kind" { (pair.kind) } " " bdi { (pair.name) } } }
-            td data-label="State" { "Not synchronized between both APIs" }
+            td data-label="State" { "Not synchronized between the Machine API and Cluster API" }
             (action(&pair.action(), &sentence(pair.problem())))
         }
     }

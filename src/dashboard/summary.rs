@@ -61,6 +61,10 @@ const FOR_A_USER: [&str; 6] = [
     "CannotBeRemediated",
 ];
 
+/// What ends the limit of a rollout.
+const LIMITED: &str =
+    "If the machines that are up to date work well, raise or remove the annotation capstan.dev/rollout-limit.";
+
 /// The most actions of a user that the summary names.
 const NAMED: usize = 5;
 
@@ -111,7 +115,7 @@ impl Report {
         let you = self.degraded.iter().map(Item::of).collect();
         if let Some(owner) = &self.managed_by {
             return Summary {
-                mood: Mood::Paused,
+                mood: Mood::Unused,
                 title: format!("Unused: {owner} manages the machines"),
                 now: String::new(),
                 you,
@@ -193,7 +197,7 @@ impl Report {
                     false => format!("Rolling out a change: {counted}"),
                 },
                 match next {
-                    Next::Step(step) => step.sentence(),
+                    Next::Step(step) => self.with_what_follows(step),
                     Next::Wait(wait) => wait.sentence(),
                     Next::User => String::new(),
                 },
@@ -211,6 +215,17 @@ impl Report {
         }
     }
 
+    /// A step. If it replaces nothing, the first later step that does follows.
+    fn with_what_follows(&self, step: &Step) -> String {
+        let changes_machines = |step: &&Step| matches!(step.action.as_str(), "create" | "delete");
+        match self.rollout.iter().find(changes_machines) {
+            Some(later) if step.action == "patch" => {
+                format!("{}. After it, {}", step.sentence(), lower(&later.sentence()))
+            }
+            _ => step.sentence(),
+        }
+    }
+
     /// Why only a user can continue.
     fn stop_of_user(&self) -> &'static str {
         let mut reasons = self.waits.iter().map(|wait| wait.reason.as_str());
@@ -219,7 +234,7 @@ impl Report {
         reasons.sort_unstable();
         reasons.dedup();
         match reasons.as_slice() {
-            ["Limit"] => "Stopped by the limit of the rollout",
+            ["Limit"] => "Paused by the rollout limit",
             ["Pause"] => "Paused",
             ["UserDelete" | "OnDelete"] => "Waits until you delete machines",
             _ => "Continues when you act",
@@ -231,17 +246,20 @@ impl Report {
         let for_a_user = |wait: &&Wait| FOR_A_USER.contains(&wait.reason.as_str());
         let waits = self.waits.iter().filter(for_a_user);
         let action = |wait: &Wait| match wait.reason.as_str() {
-            // The message says only that the rollout is limited.
-            "Limit" => String::from("Raise or remove the annotation capstan.dev/rollout-limit of the set."),
-            _ => sentence(&wait.message),
+            "Limit" => Item {
+                text: String::from(LIMITED),
+                details: sentence(&wait.message),
+            },
+            _ => Item::from(sentence(&wait.message)),
         };
-        let mut messages: Vec<String> = waits.map(action).collect();
-        messages.dedup();
-        if let Some(more) = messages.len().checked_sub(NAMED + 1) {
-            messages.truncate(NAMED);
-            messages.push(format!("And {} more, which are listed below", more + 1));
+        let mut items: Vec<Item> = waits.map(action).collect();
+        // All machines wait for the same edit.
+        items.dedup_by(|later, first| later == first || later.text == LIMITED && first.text == LIMITED);
+        if let Some(more) = items.len().checked_sub(NAMED + 1) {
+            items.truncate(NAMED);
+            items.push(Item::from(format!("And {} more, which are listed below", more + 1)));
         }
-        messages.into_iter().map(Item::from).collect()
+        items
     }
 
     /// A step that creates or deletes a machine.
@@ -321,7 +339,7 @@ impl Step {
         };
         match self.action.as_str() {
             "patch" => format!(
-                "The controller updates metadata of {}; no machine is replaced",
+                "The controller updates metadata of {}; this step replaces no machine",
                 self.subject()
             ),
             "remove-member" => format!("The controller removes etcd member {}{because}", self.subject()),
@@ -394,7 +412,7 @@ mod tests {
         assert_eq!(summary(&json!({"next": next, "waits": wait})).now, "Waiting for m-0");
         assert_eq!(
             summary(&json!({"next": next})).now,
-            "The controller updates metadata of m-1; no machine is replaced"
+            "The controller updates metadata of m-1; this step replaces no machine"
         );
     }
 
@@ -426,12 +444,12 @@ mod tests {
     fn a_limited_rollout_names_the_annotation_once() {
         let wait = json!({"for": "Limit", "message": "m-0 is outdated; the rollout is limited"});
         let limited = summary(&json!({"waits": [wait, wait]}));
-        let expected = "Raise or remove the annotation capstan.dev/rollout-limit of the set.";
-        assert_eq!(
-            (limited.mood, limited.you),
-            (Mood::Paused, vec![Item::from(expected.to_owned())])
-        );
-        assert_eq!(limited.title, "Stopped by the limit of the rollout: 0 of 0 up to date");
+        let expected = Item {
+            text: LIMITED.to_owned(),
+            details: "m-0 is outdated; the rollout is limited".to_owned(),
+        };
+        assert_eq!((limited.mood, limited.you), (Mood::Paused, vec![expected]));
+        assert_eq!(limited.title, "Paused by the rollout limit: 0 of 0 up to date");
     }
 
     #[test]

@@ -71,6 +71,7 @@ pub fn creation(step: &Step, requested_by: &str, requested_at: Timestamp) -> Opt
         machine: machine.to_owned(),
         requested_by: requested_by.to_owned(),
         requested_at,
+        revision: None,
     })
 }
 

@@ -103,6 +103,8 @@ pub(super) struct Parts<'a> {
     pub(super) machine: &'a Machine,
     pub(super) config: Option<&'a KubeadmConfig>,
     pub(super) infrastructure: Option<&'a Infrastructure>,
+    /// The revisions that the control plane recorded when it created the machine.
+    pub(super) recorded: &'a [String],
 }
 
 /// Why a machine is outdated, and how it differs from the revision that it was created from. Both
@@ -124,7 +126,8 @@ pub(super) fn differences(
     let mut revisions = annotations
         .into_iter()
         .flatten()
-        .filter_map(|annotations| annotations.get(REVISION));
+        .filter_map(|annotations| annotations.get(REVISION))
+        .chain(parts.recorded);
     if revisions.any(|revision| *revision == wanted.revision) {
         return (by_time, by_content);
     }
@@ -257,6 +260,9 @@ fn infrastructure(spec: &Spec, machine: &Machine, object: &Infrastructure) -> Op
 /// The machine that ran `kubeadm init` is first compared as if it had joined, because users give
 /// both configurations the same content. Only if both comparisons differ is the machine outdated.
 fn config_changes(wanted: &Wanted<'_>, current: &KubeadmConfigSpec) -> Vec<Change> {
+    if *current == wanted.config {
+        return Vec::new();
+    }
     if current.join_configuration.control_plane.is_some() {
         return changes(&comparable(current), &wanted.join);
     }

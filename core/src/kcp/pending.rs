@@ -3,10 +3,14 @@
 //! A controller records a creation before it sends the first request (decision 46). While a
 //! recorded machine may still appear, no other machine is created or deleted: it would be one
 //! machine more than planned. The same machine may be requested again, because its name is derived.
+//!
+//! A record also tells the revision that its machine was created from, and stays while the machine
+//! does not tell it: a policy may drop annotations (V170).
 
 use jiff::Timestamp;
 
 use super::action::{Action, Plan, Step, Wait, WaitReason, control_plane_ref, machine_ref};
+use super::outdated::REVISION;
 use super::state::State;
 use crate::api::meta::ObjectMeta;
 use crate::model::{
@@ -42,6 +46,7 @@ pub fn creation(step: &Step, requested_by: &str, requested_at: Timestamp) -> Opt
         machine: machine.metadata.name().to_owned(),
         requested_by: requested_by.to_owned(),
         requested_at: Timestamp::from_second(requested_at.as_second()).unwrap_or(requested_at),
+        revision: machine.metadata.annotations.get(REVISION).cloned(),
     })
 }
 
@@ -116,7 +121,7 @@ pub(super) fn hold(state: &State, recorded: &Result<Vec<Recorded>, UnreadablePen
 
 /// The removal of records that are over. It waits while the control plane is written anyway.
 fn cleanup(state: &State, records: &[Recorded], plan: &Plan) -> Option<Step> {
-    let is_open = |record: &&Recorded| record.until.is_some();
+    let is_open = |record: &&Recorded| record.until.is_some() || tells_revision(state, &record.creation);
     let open: Vec<PendingCreation> = records
         .iter()
         .filter(is_open)
@@ -136,6 +141,13 @@ fn cleanup(state: &State, records: &[Recorded], plan: &Plan) -> Option<Step> {
     })
 }
 
+/// Whether a record alone tells the revision of its machine, which exists.
+fn tells_revision(state: &State, creation: &PendingCreation) -> bool {
+    let machine = state.machine(&creation.machine);
+    let lacks_own = machine.is_some_and(|machine| !machine.machine.metadata.annotations.contains_key(REVISION));
+    lacks_own && creation.revision.is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -152,6 +164,7 @@ mod tests {
                 machine: machine.to_owned(),
                 requested_by: "one".to_owned(),
                 requested_at: now(),
+                revision: None,
             },
             until: Some(now()),
         }

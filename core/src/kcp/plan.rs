@@ -6,7 +6,7 @@
 
 mod scale;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 pub use super::action::{Action, Plan, Step, Wait, WaitReason};
@@ -25,6 +25,9 @@ use crate::model::{Degradation, Precondition};
 /// While a control plane has this annotation, no machine is replaced because it is outdated; every
 /// value except `false`. Scaling and remediation continue.
 pub const PAUSED_ROLLOUT: &str = "capstan.dev/paused-rollout";
+
+/// A machine of this age has joined, or never will.
+const JOINED: SignedDuration = SignedDuration::from_mins(20);
 
 /// The next steps for this control plane.
 pub fn plan(state: &State, now: Timestamp) -> Plan {
@@ -62,7 +65,9 @@ pub fn plan(state: &State, now: Timestamp) -> Plan {
     }
     plan.steps.extend(stale_record(state));
     plan.degraded.extend(deviation(state));
+    plan.degraded.extend(member_missing(state, now));
     decide(state, now, &mut plan);
+    plan.degraded.extend(all_leave(state, &plan));
     plan.waits.sort_by(|left, right| {
         let key = |wait: &Wait| (wait.reason, wait.message.clone());
         key(left).cmp(&key(right))
@@ -240,6 +245,44 @@ fn deviation(state: &State) -> Option<Degradation> {
             "machines of the current revision are not stored as the control plane creates them: {}. No outdated machine \
              is replaced. Give the spec the stored values, or correct the webhook that changes them",
             deviating.join(", ")
+        ),
+    })
+}
+
+/// A machine that should have joined long ago has no etcd member, so etcd tolerates fewer failures
+/// than the number of machines says. Its member may have been removed before a deletion that the
+/// API server then refused (V171).
+fn member_missing(state: &State, now: Timestamp) -> Option<Degradation> {
+    let members = state.members().filter(|members| !members.is_empty())?;
+    let joins = members.iter().any(|member| member.name.is_empty() || member.is_learner);
+    let is_old = |machine: &&MachineState| {
+        let created = machine.machine.metadata.creation_timestamp;
+        created.is_some_and(|created| now.duration_since(created) >= JOINED)
+    };
+    let lacks = |machine: &&MachineState| {
+        let node = machine.node();
+        node.is_some_and(|node| members.iter().all(|member| member.name != node))
+    };
+    let staying = state.machines.iter().filter(|machine| !machine.is_deleting());
+    let lacking: Vec<&str> = staying.filter(is_old).filter(lacks).map(MachineState::name).collect();
+    (!joins && !lacking.is_empty()).then(|| Degradation {
+        reason: "MemberMissing",
+        message: format!(
+            "machines have a Node and no etcd member: {}; delete them, and they are replaced",
+            lacking.join(", ")
+        ),
+    })
+}
+
+/// All machines are being deleted, and none can take over before one of them is gone.
+fn all_leave(state: &State, plan: &Plan) -> Option<Degradation> {
+    let is_resolved = plan.steps.iter().any(Step::is_disruptive);
+    (state.all_leave() && !is_resolved).then(|| Degradation {
+        reason: "AllMachinesDeleting",
+        message: format!(
+            "all {} machines are being deleted. Each keeps its hook, because the control plane would end with the last \
+             one: a new machine must join first. If the cluster is not needed any more, delete the Cluster",
+            state.machines.len()
         ),
     })
 }

@@ -34,6 +34,9 @@ pub(super) fn waits(state: &State, change: Change<'_>) -> Vec<Wait> {
         let message = String::from("a new machine cannot join: the condition CertificatesAvailable is not True");
         return vec![wait(WaitReason::CertificatesAvailable, message)];
     }
+    if matches!(change, Change::Create) && state.all_leave() {
+        return successor(state);
+    }
     let deleting: Vec<Wait> = state
         .deleting()
         .map(|machine| {
@@ -108,6 +111,16 @@ fn replacement(state: &State) -> Vec<Wait> {
         found.push(wait(WaitReason::EtcdHealthy, message.to_owned()));
     }
     found
+}
+
+/// The checks for a machine that takes over from machines which are all being deleted. The pods on
+/// such machines count as not healthy, so only etcd shows that a machine can join.
+fn successor(state: &State) -> Vec<Wait> {
+    if !state.members().is_some_and(|members| !members.is_empty()) {
+        let message = "all machines are being deleted, and the etcd members are unknown, so that no machine can join";
+        return vec![wait(WaitReason::EtcdHealthy, message.to_owned())];
+    }
+    membership(state, Change::Create).into_iter().collect()
 }
 
 /// Whether the change of the etcd membership is safe. The conditions of the machines do not show a

@@ -4,7 +4,7 @@
 //! The state is built from one snapshot and one moment. It decides nothing. A condition that is
 //! absent is not true.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -14,9 +14,10 @@ use super::outdated::{Difference, Parts, Wanted, differences};
 use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::KubeadmConfigSpec;
 use crate::api::cluster_x_k8s_io::control_plane::{Cluster, Machine, MachineCondition};
 use crate::api::cluster_x_k8s_io::{annotation, label};
+use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::{self, KubeadmControlPlane};
 use crate::api::meta::Condition;
-use crate::model::EtcdMember;
+use crate::model::{EtcdMember, pending_creations};
 
 /// Conditions of control plane machines.
 pub mod condition {
@@ -180,6 +181,11 @@ pub struct State {
 impl State {
     /// The state at one moment.
     pub fn observe(observed: &Observed, now: Timestamp) -> Self {
+        Self::compared(observed, &Wanted::of(&observed.control_plane.spec), now)
+    }
+
+    /// The same, if it is known what machines are compared with.
+    pub(super) fn compared(observed: &Observed, wanted: &Wanted<'_>, now: Timestamp) -> Self {
         let control_plane = observed.control_plane.clone();
         let cluster_name = cluster_name(&control_plane);
         let referred = referred(observed.cluster.as_deref(), control_plane.metadata.name());
@@ -209,7 +215,7 @@ impl State {
                 labels.contains_key(label::CONTROL_PLANE),
             )
         };
-        let wanted = Wanted::of(&observed.control_plane.spec);
+        let revisions = recorded_revisions(&observed.control_plane);
         let mut machines: Vec<&Arc<Machine>> = observed.machines.iter().collect();
         machines.sort_by(|left, right| left.metadata.name().cmp(right.metadata.name()));
         let (mut owned, mut adoptable, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
@@ -219,7 +225,8 @@ impl State {
                 (true, true) => match machine.metadata.controller() {
                     None => adoptable.push(Arc::clone(machine)),
                     Some(owner) if is_owner(&state.control_plane, owner) => {
-                        owned.push(machine_state(&wanted, machine, observed, now));
+                        let recorded = revisions.get(machine.metadata.name()).map_or(&[][..], Vec::as_slice);
+                        owned.push(machine_state(wanted, machine, recorded, observed, now));
                     }
                     Some(_) => foreign.push(machine.metadata.name().to_owned()),
                 },
@@ -330,6 +337,13 @@ impl State {
     /// The machines that are being deleted.
     pub fn deleting(&self) -> impl Iterator<Item = &MachineState> {
         self.machines.iter().filter(|machine| machine.is_deleting())
+    }
+
+    /// Whether several machines exist, and all are being deleted and keep their hooks: none of them
+    /// goes while no other one stays.
+    pub fn all_leave(&self) -> bool {
+        let leaves = |machine: &MachineState| machine.is_deleting() && machine.has(PRE_TERMINATE_HOOK);
+        self.machines.len() > 1 && self.machines.iter().all(leaves)
     }
 
     /// The version to which the Cluster is upgraded before the control plane has that version.
@@ -444,7 +458,24 @@ fn is_owner(control_plane: &KubeadmControlPlane, owner: &crate::api::meta::Owner
     is_named && (uid.is_empty() || owner.uid.is_empty() || owner.uid == uid)
 }
 
-fn machine_state(wanted: &Wanted<'_>, machine: &Arc<Machine>, observed: &Observed, now: Timestamp) -> MachineState {
+/// The revisions from which the control plane created machines, as it recorded them. A record that
+/// cannot be read tells none, and prevents creations elsewhere.
+fn recorded_revisions(control_plane: &KubeadmControlPlane) -> BTreeMap<String, Vec<String>> {
+    let records = pending_creations(&control_plane.metadata.annotations).unwrap_or_default();
+    let mut revisions: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for record in records {
+        revisions.entry(record.machine).or_default().extend(record.revision);
+    }
+    revisions
+}
+
+fn machine_state(
+    wanted: &Wanted<'_>,
+    machine: &Arc<Machine>,
+    recorded: &[String],
+    observed: &Observed,
+    now: Timestamp,
+) -> MachineState {
     let spec = &machine.spec;
     let config = observed.configs.get(&spec.bootstrap.config_ref.name);
     let reference = (
@@ -456,6 +487,7 @@ fn machine_state(wanted: &Wanted<'_>, machine: &Arc<Machine>, observed: &Observe
         machine,
         config: config.map(Arc::as_ref),
         infrastructure: infrastructure.map(Arc::as_ref),
+        recorded,
     };
     let node = &machine.status.node_ref.name;
     let provider_id = match spec.provider_id.as_str() {

@@ -40,6 +40,26 @@ pub struct Status {
     pub last_remediation: Option<RemediationRecord>,
 }
 
+/// The type of the condition that says that a user must act.
+pub const STALLED: &str = "Stalled";
+/// Its reason if a step fails again and again.
+pub const STEP_FAILS: &str = "StepFails";
+
+impl Status {
+    /// Reports a step that has been failing for some time.
+    pub fn report_failing(&mut self, error: &str) {
+        let stalled = self.conditions.iter_mut().find(|condition| condition.type_ == STALLED);
+        let Some(stalled) = stalled else { return };
+        let reason = match stalled.status {
+            "True" => stalled.reason,
+            _ => STEP_FAILS,
+        };
+        let known = Some(stalled.message.as_str()).filter(|known| !known.is_empty());
+        let message: Vec<&str> = known.into_iter().chain([error]).collect();
+        *stalled = Condition::new(STALLED, "True", reason, message.join("\n"));
+    }
+}
+
 /// The status that follows from a state and its plan.
 pub fn status(state: &State, plan: &Plan, now: Timestamp) -> Status {
     let is_paused = state.is_paused();
@@ -53,6 +73,7 @@ pub fn status(state: &State, plan: &Plan, now: Timestamp) -> Status {
         rolling_out(state),
         scaling_up(state, plan),
         scaling_down(state, plan),
+        stalled(plan),
         machines::ready(state),
         machines::up_to_date(state, now),
         remediating(state, plan),
@@ -186,6 +207,15 @@ fn remediating(state: &State, plan: &Plan) -> Condition {
     let waits = plan.waits.iter().filter(|wait| is_about(wait.reason));
     let message = lines(head, waits.map(|wait| wait.message.as_str()));
     Condition::new(TYPE, "True", "Remediating", message)
+}
+
+/// What a user must correct before the control plane can go on.
+fn stalled(plan: &Plan) -> Condition {
+    let Some(first) = plan.degraded.first() else {
+        return Condition::new(STALLED, "False", "NotStalled", "");
+    };
+    let messages: Vec<&str> = plan.degraded.iter().map(|reason| reason.message.as_str()).collect();
+    Condition::new(STALLED, "True", first.reason, messages.join("\n"))
 }
 
 fn deleting(state: &State) -> Condition {

@@ -33,6 +33,9 @@ pub struct PendingCreation {
     pub requested_by: String,
     /// When that process requested it, by its own clock.
     pub requested_at: Timestamp,
+    /// The revision that the machine is created from, if its own record of it may be lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
 }
 
 impl PendingCreation {
@@ -102,6 +105,7 @@ mod tests {
             machine: format!("a-{index}"),
             requested_by: "one; two at three".to_owned(),
             requested_at: "2026-01-01T01:00:00Z".parse().unwrap(),
+            revision: None,
         }
     }
 

@@ -53,13 +53,6 @@ pub fn merge_reported(stored: &Value, new: &[ReportedCondition], now: Timestamp)
         .pointer("/status/conditions")
         .and_then(Value::as_array)
         .map_or(&[][..], Vec::as_slice);
-    let text = |condition: &Value, field: &str| {
-        condition
-            .get(field)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
     let is_replaced = |condition: &&Value| new.iter().any(|one| one.type_ == text(condition, "type"));
     let mut all: Vec<Value> = stored
         .iter()
@@ -88,6 +81,10 @@ pub fn merge_reported(stored: &Value, new: &[ReportedCondition], now: Timestamp)
         }
         all.push(object);
     }
-    all.sort_by_key(|condition| text(condition, "type"));
+    all.sort_by(|left, right| text(left, "type").cmp(text(right, "type")));
     Value::Array(all)
+}
+
+fn text<'v>(condition: &'v Value, field: &str) -> &'v str {
+    condition.get(field).and_then(Value::as_str).unwrap_or_default()
 }

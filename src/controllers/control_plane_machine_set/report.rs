@@ -131,7 +131,7 @@ impl ControlPlaneMachineSets {
             return (status, differs.then(|| self.write_set(Verb::PatchStatus(patch))));
         }
         let conditions = previous.map_or(&[][..], |status| &status.conditions);
-        let error = planned::lasting_error(reconciled.failing, conditions, now);
+        let error = planned::lasting_error(reconciled.failing, planned::reports_error(conditions), now);
         let status = state.stored.expected(current.status(error, now));
         // A set that was patched in this reconcile has another version by now. Its change in the
         // caches triggers the next reconcile.

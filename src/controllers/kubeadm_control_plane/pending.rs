@@ -105,6 +105,7 @@ mod tests {
             machine: machine.to_owned(),
             requested_by: by.to_owned(),
             requested_at: Timestamp::UNIX_EPOCH,
+            revision: None,
         }
     }
 

@@ -7,7 +7,7 @@ use capstan_core::api::infrastructure_cluster_x_k8s_io::{CLUSTERS, GROUP, PLATFO
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{self, Home, Reader};
 use capstan_core::api::meta::ObjectMeta;
-use capstan_core::api::objects::CachedObject;
+use capstan_core::api::objects::{CachedObject, Undecodable};
 use capstan_core::authority::other::{self, FieldManager, LEASE};
 use capstan_core::authority::wide::OPERATOR;
 use serde::{Deserialize, Deserializer};
@@ -73,12 +73,16 @@ impl CachedObject for StoredObject {
             fields.insert(FIELD_MANAGERS.to_owned(), serde_json::json!(managers));
         }
     }
+
+    /// Never fails for an object: what cannot be decoded stays in the JSON.
+    fn decode(object: Value) -> Result<Self, Undecodable> {
+        Ok(Self::slimmed(object))
+    }
 }
 
-impl<'de> Deserialize<'de> for StoredObject {
-    /// Never fails for an object: what cannot be decoded stays in the JSON.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut value = Value::deserialize(deserializer)?;
+impl StoredObject {
+    /// An object that [`StoredObject::slim`] prepared.
+    fn slimmed(mut value: Value) -> Self {
         let managers = value
             .as_object_mut()
             .and_then(|fields| fields.remove(FIELD_MANAGERS))
@@ -88,10 +92,16 @@ impl<'de> Deserialize<'de> for StoredObject {
             Some(FieldManager { manager, time })
         });
         let managers = managers.collect();
-        Ok(Self {
+        Self {
             managers,
             ..Self::of(value)
-        })
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for StoredObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(Self::slimmed)
     }
 }
 

@@ -13,6 +13,7 @@ fn pending(index: u32, machine: &str, by: &str, at: &str) -> PendingCreation {
         machine: machine.to_owned(),
         requested_by: by.to_owned(),
         requested_at: at.parse().unwrap(),
+        revision: None,
     }
 }
 

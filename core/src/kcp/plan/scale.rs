@@ -22,6 +22,10 @@ pub(super) fn decide(state: &State, plan: &mut Plan) {
         return;
     };
     let (count, outdated) = (state.machines.len(), state.outdated());
+    if state.all_leave() {
+        // The data of etcd goes on in a machine that stays (V172).
+        return add(state, plan, String::from("all machines are being deleted"));
+    }
     let is_paused = state.annotation(PAUSED_ROLLOUT).is_some_and(|value| value != "false");
     if is_paused {
         for machine in &outdated {
@@ -113,7 +117,12 @@ fn remove(state: &State, plan: &mut Plan) {
 /// member that stays votes and does not answer any more.
 pub(super) fn delete(state: &State, machine: &MachineState, because: String) -> Step {
     let leaves_first = state.is_etcd_managed() && !machine.has(PRE_TERMINATE_HOOK);
-    let member = machine.member.clone().filter(|_| leaves_first);
+    // If the deletion was refused after the removal, the member is gone already.
+    let is_listed = |name: &String| {
+        let reported = state.reported.as_ref();
+        reported.is_none_or(|reported| reported.members.iter().any(|member| member.name == *name))
+    };
+    let member = machine.member.clone().filter(|name| leaves_first && is_listed(name));
     deletion(state, machine, because, member, leaders_after(state, machine))
 }
 

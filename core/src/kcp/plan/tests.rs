@@ -4,6 +4,7 @@ use super::*;
 use crate::kcp::desired::Bootstrap;
 use crate::kcp::samples::{World, now};
 
+mod interference;
 mod lost_machines;
 mod properties;
 mod unknown;

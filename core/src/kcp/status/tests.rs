@@ -47,6 +47,7 @@ fn a_healthy_control_plane_is_available_and_does_nothing() {
             "RollingOut=False NotRollingOut",
             "ScalingDown=False NotScalingDown",
             "ScalingUp=False NotScalingUp",
+            "Stalled=False NotStalled",
         ]
     );
     assert!(status.conditions.iter().all(|condition| condition.message.is_empty()));

@@ -7,6 +7,7 @@ use capstan::controllers::mirroring::simulated::{self, NamedObject, SECRETS, Sto
 use capstan::runtime::{Metrics, Shared, View};
 use capstan_core::api::kinds as table;
 use capstan_core::api::objects::KindObjects;
+use capstan_core::authority::pair::FullObject;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
@@ -50,8 +51,12 @@ impl Environment for BothApis {
         objects::cached()
     }
 
+    /// No controller applies, so nothing depends on the owners of fields.
     fn api_options(&self) -> Options {
-        Options::default()
+        Options {
+            managed_fields: false,
+            ..Options::default()
+        }
     }
 
     fn admission(&self) -> Result<Option<Arc<dyn Admit>>> {
@@ -156,7 +161,15 @@ impl Environment for BothApis {
         }
     }
 
-    fn store(_world: &mut World<Self>, _observation: Observation<'_>) {}
+    fn store(world: &mut World<Self>, observation: Observation<'_>) {
+        let stored = &mut world.environment.stored;
+        if observation.is_gone() {
+            stored.remove(observation.key);
+        } else {
+            let object = FullObject::from(observation.change.object.to_value());
+            stored.insert(observation.key.clone(), Arc::new(object));
+        }
+    }
 
     fn react(world: &mut World<Self>, key: &ObjectKey) {
         world.judge_now(key);

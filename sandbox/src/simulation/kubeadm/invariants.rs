@@ -49,7 +49,14 @@ fn most(moment: &Stored) -> usize {
     let rolls = moment
         .all(&CLUSTER_API_MACHINES)
         .any(|one| outdated(moment, one, control_plane));
-    replicas(control_plane) + if rolls { surge(control_plane) } else { 0 }
+    let usual = replicas(control_plane) + if rolls { surge(control_plane) } else { 0 };
+    // A machine takes over from machines that are all being deleted.
+    let all_leave = machines(moment) > 1 && moment.all(&CLUSTER_API_MACHINES).all(is_deleting);
+    if all_leave {
+        usual.max(machines(moment) + 1)
+    } else {
+        usual
+    }
 }
 
 fn machine<'c>(change: &'c Change<'_>) -> Option<&'c Object> {
@@ -396,6 +403,7 @@ fn conditions_say_that_all_is_well(now: &Stored) -> Judged {
         "Remediating",
         "Deleting",
         "Paused",
+        "Stalled",
     ] {
         check(has(control_plane, type_, "False"), || format!("{type_} is not False"))?;
     }

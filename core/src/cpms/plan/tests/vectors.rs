@@ -52,6 +52,7 @@ fn pending(world: &World, index: u32, machine: &str) -> PendingCreate {
             machine: machine.to_owned(),
             requested_by: "another".to_owned(),
             requested_at: world.now,
+            revision: None,
         },
         until: world.ago(-60),
     }

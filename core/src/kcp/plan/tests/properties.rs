@@ -228,11 +228,14 @@ fn check(state: &State, step: &Step, setting: Setting) -> Result<(), TestCaseErr
     match &step.action {
         Action::Create { .. } => {
             prop_assert!(machine.is_none(), "no second machine of this name");
-            prop_assert!(state.deleting().next().is_none());
-            prop_assert!(state.machines.len() < setting.replicas + state.max_surge());
+            // One machine takes over from machines that are all being deleted.
+            let succeeds = state.all_leave();
+            prop_assert!(succeeds || state.deleting().next().is_none());
+            prop_assert!(succeeds || state.machines.len() < setting.replicas + state.max_surge());
             let in_progress = setting.in_progress;
             let joining = state.machines.iter().any(|machine| machine.node().is_none());
-            prop_assert!(in_progress || !joining, "the last machine has joined");
+            prop_assert!(succeeds || in_progress || !joining, "the last machine has joined");
+            prop_assert!(!succeeds || !members.is_empty());
             prop_assert!(state.machines.is_empty() || voting(MembershipChange::Add));
         }
         Action::Delete { member, .. } => {
@@ -244,7 +247,9 @@ fn check(state: &State, step: &Step, setting: Setting) -> Result<(), TestCaseErr
             prop_assert!(!setting.initialized || state.machines.len() > 1);
             prop_assert!(!setting.initialized || others_serve(name));
             let has_hook = machine.has(PRE_TERMINATE_HOOK);
-            prop_assert!(has_hook || !state.is_etcd_managed() || *member == machine.member);
+            let is_listed = |name: &String| members.is_empty() || members.iter().any(|one| one.name == *name);
+            let leaves = machine.member.clone().filter(is_listed);
+            prop_assert!(has_hook || !state.is_etcd_managed() || *member == leaves);
             if let Some(member) = machine.member.as_deref().filter(|_| setting.initialized) {
                 prop_assert!(voting(MembershipChange::Remove(member)), "{member} {members:?}");
             }

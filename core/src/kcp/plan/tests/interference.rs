@@ -1,0 +1,219 @@
+//! Policies and users that interfere with the steps of a control plane: annotations that are
+//! dropped, deletions that are refused, and machines that are all deleted.
+
+use serde_json::json;
+
+use super::*;
+use crate::kcp::outdated::REVISION;
+use crate::kcp::pending::{self, Recorded, hold};
+use crate::kcp::status::{STALLED, Status, status};
+use crate::model::PENDING_CREATIONS;
+
+fn reasons(plan: &Plan) -> Vec<&'static str> {
+    plan.degraded.iter().map(|one| one.reason).collect()
+}
+
+fn computed(world: &World) -> Status {
+    let state = world.state();
+    status(&state, &plan(&state, now()), now())
+}
+
+/// The status, the reason and the message of the condition `Stalled`.
+fn stalled(status: &Status) -> (&'static str, &'static str, &str) {
+    let mut conditions = status.conditions.iter();
+    let found = conditions.find(|one| one.type_ == STALLED).unwrap();
+    (found.status, found.reason, found.message.as_str())
+}
+
+/// A rollout whose first new machine exists. A policy adds a field to its KubeadmConfig, and
+/// another one drops the annotations of Capstan.
+fn interfered() -> (World, String) {
+    let mut world = World::new("abc");
+    world.spec()["version"] = json!("v1.31.0");
+    let state = world.state();
+    let plan = planned(&world);
+    let step = plan.disruptive().unwrap();
+    let record = pending::creation(step, "one", now()).unwrap();
+    let patch = pending::record(&state.control_plane.metadata, &record).unwrap();
+    world.control_plane["metadata"]["annotations"] = patch["metadata"]["annotations"].clone();
+    let Action::Create { machine, config, .. } = &step.action else {
+        panic!("{step:?}");
+    };
+    let name = machine.metadata.name().to_owned();
+    let mut machine = serde_json::to_value(machine).unwrap();
+    let (node, id) = (format!("n-{name}"), format!("dev://{name}"));
+    machine["metadata"]["annotations"]
+        .as_object_mut()
+        .unwrap()
+        .remove(REVISION);
+    machine["metadata"]["creationTimestamp"] = json!("2026-06-01T11:59:00Z");
+    machine["metadata"]["uid"] = json!("new-uid");
+    machine["spec"]["providerID"] = json!(id);
+    machine["status"] = world.machines[0]["status"].clone();
+    machine["status"]["nodeRef"] = json!({"name": node});
+    world.machines.push(machine);
+    let mut config = serde_json::to_value(config).unwrap();
+    config["metadata"]["annotations"] = json!({});
+    config["spec"]["ntp"] = json!({"enabled": true});
+    world.others.push(config);
+    let mut known = world.others.iter();
+    let mut of_node = known.find(|other| other["kind"] == "Node").cloned().unwrap();
+    of_node["metadata"]["name"] = json!(node);
+    of_node["spec"]["providerID"] = json!(id);
+    world.others.push(of_node);
+    let members = world.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap();
+    members.push(json!({"name": node}));
+    (world, name)
+}
+
+#[test]
+fn v170_a_machine_that_lost_its_annotations_is_not_replaced_because_a_policy_changes_new_machines() {
+    let (mut world, name) = interfered();
+    let plan = planned(&world);
+    assert_eq!(reasons(&plan), ["TemplateNotStored"], "{:?}", plan.steps);
+    assert!(plan.disruptive().is_none(), "{:?}", plan.steps);
+    let status = computed(&world);
+    let (is_stalled, reason, message) = stalled(&status);
+    assert_eq!((is_stalled, reason), ("True", "TemplateNotStored"));
+    assert!(message.contains("ntp") && message.contains(&name), "{message}");
+    // Without the record, the new machine would be outdated, and would be deleted for the next one.
+    world.control_plane["metadata"]["annotations"] = json!({});
+    assert!(next(&world).starts_with("delete "), "{}", next(&world));
+}
+
+#[test]
+fn v170_the_record_of_a_creation_stays_while_the_machine_does_not_tell_its_revision() {
+    let (world, name) = interfered();
+    let over = |world: &World| {
+        let state = world.state();
+        let recorded = pending::recorded(&state.control_plane.metadata).unwrap();
+        let recorded: Vec<Recorded> = recorded
+            .into_iter()
+            .map(|creation| Recorded { creation, until: None })
+            .collect();
+        let mut plan = Plan::default();
+        hold(&state, &Ok(recorded), &mut plan);
+        plan.steps
+    };
+    assert!(over(&world).is_empty(), "{:?}", over(&world));
+    let mut told = world.clone();
+    told.machines[3]["metadata"]["annotations"][REVISION] = json!("any");
+    let Some(Action::PatchControlPlane(patch)) = over(&told).pop().map(|step| step.action) else {
+        panic!("the record is kept");
+    };
+    assert_eq!(patch["metadata"]["annotations"][PENDING_CREATIONS], json!(null));
+    let mut gone = world;
+    gone.machines
+        .retain(|machine| machine["metadata"]["name"] != name.as_str());
+    assert_eq!(over(&gone).len(), 1, "the machine is gone");
+}
+
+/// Three machines, of which the second one has lost its hook and its etcd member.
+fn without_member() -> World {
+    let mut world = World::new("abc");
+    world.machines[1]["metadata"]["annotations"] = json!({});
+    let members = world.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap();
+    members.remove(1);
+    world
+}
+
+#[test]
+fn v171_a_machine_whose_member_was_removed_before_a_refused_deletion_is_reported() {
+    let world = without_member();
+    let plan = planned(&world);
+    assert_eq!(reasons(&plan), ["MemberMissing"]);
+    let status = computed(&world);
+    let (is_stalled, reason, message) = stalled(&status);
+    assert_eq!((is_stalled, reason), ("True", "MemberMissing"));
+    assert!(message.contains("m-1") && !message.contains("m-0"), "{message}");
+    let mut joining = world.clone();
+    joining.created(1, "2026-06-01T11:45:00Z");
+    assert_eq!(reasons(&planned(&joining)), [""; 0], "it may still join");
+    let mut learner = world;
+    let members = learner.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap();
+    members.push(json!({"name": "", "learner": true}));
+    assert_eq!(reasons(&planned(&learner)), [""; 0], "it joins");
+}
+
+#[test]
+fn v171_a_deletion_that_is_repeated_does_not_remove_the_member_again() {
+    let member = |world: &World| {
+        let state = world.state();
+        let machine = state.machine("m-1").unwrap();
+        match scale::delete(&state, machine, String::new()).action {
+            Action::Delete { member, .. } => member,
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut world = without_member();
+    assert_eq!(member(&world), None);
+    world.members();
+    assert_eq!(member(&world).as_deref(), Some("n-1"));
+    world.etcd = None;
+    assert_eq!(member(&world).as_deref(), Some("n-1"), "the members are unknown");
+}
+
+/// Three machines that a user deleted. Their pods count as not healthy.
+fn all_deleted() -> World {
+    let mut world = World::new("abc");
+    for machine in 0..3 {
+        world.delete(machine);
+        for type_ in [
+            condition::API_SERVER,
+            condition::CONTROLLER_MANAGER,
+            condition::SCHEDULER,
+            condition::ETCD_POD,
+        ] {
+            world.set(machine, type_, "False");
+        }
+        let conditions = world.machines[machine]["status"]["conditions"].as_array_mut().unwrap();
+        conditions.push(json!({"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook"}));
+    }
+    world
+}
+
+#[test]
+fn v172_a_machine_joins_before_the_last_of_machines_that_are_all_deleted_may_go() {
+    let mut world = all_deleted();
+    assert_eq!(next(&world), "create a join");
+    assert_eq!(stalled(&computed(&world)).0, "False");
+    // Without a quorum for the new member, nothing is created, and a condition says why.
+    world.set(0, condition::ETCD_MEMBER, "False");
+    assert_eq!(next(&world), "waits MachineRemoved EtcdHealthy");
+    let status = computed(&world);
+    let (is_stalled, reason, message) = stalled(&status);
+    assert_eq!((is_stalled, reason), ("True", "AllMachinesDeleting"));
+    assert!(message.contains("all 3 machines"), "{message}");
+    let mut unknown = all_deleted();
+    unknown.etcd = None;
+    assert_eq!(next(&unknown), "waits MachineRemoved EtcdHealthy");
+    assert_eq!(stalled(&computed(&unknown)).1, "AllMachinesDeleting");
+    // A machine whose hook is gone is waited for.
+    let mut going = all_deleted();
+    going.machines[0]["metadata"]["annotations"] = json!({});
+    assert_eq!(next(&going), "waits MachineRemoved");
+}
+
+#[test]
+fn v172_after_the_new_machine_joined_the_deleted_ones_go_one_by_one() {
+    let mut world = World::new("abca");
+    let deleted = all_deleted();
+    world.machines.splice(0..3, deleted.machines);
+    world.spec()["replicas"] = json!(3);
+    assert_eq!(next(&world), "remove-hook m-0 n-0");
+}
+
+#[test]
+fn v173_a_step_that_fails_for_a_while_is_a_condition() {
+    let mut status = computed(&World::new("abc"));
+    assert_eq!(stalled(&status), ("False", "NotStalled", ""));
+    status.report_failing("patching KubeadmControlPlane cp: the record is not stored");
+    let (is_stalled, reason, message) = stalled(&status);
+    assert_eq!((is_stalled, reason), ("True", "StepFails"));
+    assert!(message.ends_with("the record is not stored"), "{message}");
+    let mut both = computed(&without_member());
+    both.report_failing("deleting Machine m-1: forbidden");
+    let (_, reason, message) = stalled(&both);
+    assert_eq!(reason, "MemberMissing");
+    assert!(message.contains("m-1") && message.ends_with("forbidden"), "{message}");
+}
