@@ -2,8 +2,8 @@
 //!
 //! A ServiceAccount that was deleted and created again has another UID, and the kubelet keeps the
 //! token of the old one in the pod until it is nearly expired. A restart of the container gives it
-//! the same token. Open watches continue, and every other request fails with 401. This module changes
-//! no request. It only notes since when each response is a refusal of the credentials.
+//! the same token. Open watches continue, and every other request fails with 401. This module
+//! changes no request. It only notes since when each response is a refusal of the credentials.
 
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
