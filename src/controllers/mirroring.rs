@@ -114,7 +114,7 @@ impl<K: MirroredKind> Mirrored<K> {
                 Some((kind, cluster_api, template.text("/metadata/name")?))
             }
             Part::Infrastructure => {
-                let stored = pair.infrastructure.as_ref().map(|object| &object.value);
+                let stored = pair.infrastructure.as_ref().map(|object| &*object.value);
                 let object = match &write.verb {
                     pair::Verb::Create(body) => body,
                     _ => stored?,

@@ -25,7 +25,7 @@ use crate::conversion;
 /// source and there is nothing to write; `known` is the fingerprint that the comparison needed.
 pub(super) fn observe(pair: &Pair, machine: &FullObject, agrees: bool, known: Option<&Fingerprint>) -> Observed {
     let member = &machine.member;
-    let mut observed = Observed::of(member, pair.cluster_api.as_ref().map(|object| &object.member));
+    let mut observed = Observed::of(member, pair.cluster_api.as_ref().map(|object| &*object.member));
     let condition = member.synchronized.as_ref();
     observed.synchronized = condition.is_some_and(ObservedCondition::is_true);
     let Some(source) = observed.source() else {
@@ -56,7 +56,7 @@ pub fn not_ready(pair: &Pair, from: Api) -> Option<String> {
             from.title()
         ));
     }
-    let cluster = pair.surroundings.cluster.as_ref();
+    let cluster = pair.surroundings.cluster.as_deref();
     let paused = |cluster: &serde_json::Value| cluster.pointer("/spec/paused") == Some(&true.into());
     if cluster.is_some_and(paused) {
         return Some(String::from("the Cluster is paused, so Cluster API would not act"));

@@ -208,7 +208,7 @@ fn convert(pair: &Pair, source: &FullObject, from: Api) -> Converted {
     let of_set = source.member.owner().is_some_and(|owner| owner.kind == "MachineSet");
     let parent = pair.set(from.other()).filter(|_| of_set);
     let context = Context {
-        parent: parent.map(|set| &set.value),
+        parent: parent.map(|set| &*set.value),
         ..context(pair, from)
     };
     match from {
@@ -220,10 +220,10 @@ fn convert(pair: &Pair, source: &FullObject, from: Api) -> Converted {
 fn context(pair: &Pair, from: Api) -> Context<'_> {
     let surroundings = &pair.surroundings;
     Context {
-        infrastructure: Lookup::from(surroundings.infrastructure.as_ref()),
-        infrastructure_cluster: Lookup::from(surroundings.infrastructure_cluster.as_ref()),
-        infrastructure_machine: Lookup::from(pair.infrastructure.as_ref().map(|object| &object.value)),
-        mirror: pair.machine(from.other()).map(|object| &object.value),
+        infrastructure: Lookup::from(surroundings.infrastructure.as_deref()),
+        infrastructure_cluster: Lookup::from(surroundings.infrastructure_cluster.as_deref()),
+        infrastructure_machine: Lookup::from(pair.infrastructure.as_ref().map(|object| &*object.value)),
+        mirror: pair.machine(from.other()).map(|object| &*object.value),
         parent: None,
         role: None,
         secrets: &surroundings.secrets,

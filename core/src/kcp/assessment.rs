@@ -12,7 +12,6 @@ use super::action::{Action, Plan, WaitReason};
 use super::certificates::{Certificates, FoundSecret, certificates};
 use super::inspection::{self, Inspection};
 use super::observed::Observed;
-use super::outdated::Wanted;
 use super::pending::{Recorded, hold};
 use super::plan::plan;
 use super::preflight::wait;
@@ -61,9 +60,7 @@ pub fn assess(mut observed: Observed, surroundings: &Surroundings<'_>, now: Time
         let initialization = &mut observed.control_plane.status.initialization;
         initialization.control_plane_initialized = Some(true);
     }
-    let spec = observed.control_plane.spec.clone();
-    let wanted = Wanted::of(&spec);
-    let stored = State::compared(&observed, &wanted, now);
+    let stored = State::observe(&observed, now);
     let certificates = certificates(&stored, surroundings.secrets);
     let inspected: Vec<(String, Vec<Condition>)> = inspection::conditions(&stored, inspection)
         .into_iter()
@@ -76,7 +73,7 @@ pub fn assess(mut observed: Observed, surroundings: &Surroundings<'_>, now: Time
     let mut summary = inspection::summary(&stored, &borrowed);
     summary.push(certificates.condition_now());
     overlay(&mut observed, &inspected, &summary, now);
-    let state = State::compared(&observed, &wanted, now);
+    let state = State::observe(&observed, now);
     let mut plan = plan(&state, now);
     begin_with_certificates(&state, &certificates, &mut plan);
     hold(&state, surroundings.recorded, &mut plan);

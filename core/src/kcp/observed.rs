@@ -4,13 +4,15 @@
 //! means.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::defaults;
+use super::outdated::Wanted;
+use super::read_config::ReadConfig;
 use super::spec::read;
 use crate::api::bootstrap_cluster_x_k8s_io::GROUP as BOOTSTRAP_GROUP;
 use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::{self, KubeadmConfig};
@@ -66,7 +68,7 @@ pub struct Observed {
     /// The Machines of the namespace, also of workers and of other clusters.
     pub machines: Vec<Arc<Machine>>,
     /// The KubeadmConfigs of the namespace, by name.
-    pub configs: BTreeMap<String, Arc<KubeadmConfig>>,
+    pub configs: BTreeMap<String, Arc<ReadConfig>>,
     /// The infrastructure machines of the namespace, by kind and name. Only their metadata and the
     /// field `spec.providerID` are read.
     pub infrastructure: BTreeMap<(String, String), Arc<Infrastructure>>,
@@ -76,19 +78,28 @@ pub struct Observed {
     pub machine_pools: Vec<String>,
     /// The etcd members; `None` if no member could be reached.
     pub etcd: Option<EtcdMembers>,
+    /// What the machines of a control plane with this spec are compared with.
+    wanted: Arc<OnceLock<Wanted>>,
+}
+
+/// A control plane with its defaults, and what its machines are compared with, computed once.
+#[derive(Debug)]
+pub struct ReadControlPlane {
+    control_plane: KubeadmControlPlane,
+    wanted: Arc<OnceLock<Wanted>>,
 }
 
 /// An object, read into the type of its kind. Clones share it.
 #[derive(Clone, Debug)]
 pub enum ReadObject {
-    /// A control plane, with defaults.
-    ControlPlane(Arc<KubeadmControlPlane>),
+    /// A control plane.
+    ControlPlane(Arc<ReadControlPlane>),
     /// A Cluster.
     Cluster(Arc<Cluster>),
     /// A Machine.
     Machine(Arc<Machine>),
     /// A KubeadmConfig, by its name.
-    Config(String, Arc<KubeadmConfig>),
+    Config(String, Arc<ReadConfig>),
     /// A Node, by its name.
     Node(String, Arc<Node>),
     /// The name of a MachinePool, and the Clusters that it names: in its field and in its label.
@@ -192,16 +203,27 @@ impl Observed {
 
     /// The snapshot of a control plane and of other objects of its Cluster, from caches: each is
     /// there once, and was read.
-    pub fn of_read(control_plane: &KubeadmControlPlane, objects: impl IntoIterator<Item = ReadObject>) -> Self {
+    pub fn of_read(read: &ReadControlPlane, objects: impl IntoIterator<Item = ReadObject>) -> Self {
         let mut observed = Self {
-            control_plane: control_plane.clone(),
+            control_plane: read.control_plane.clone(),
+            wanted: Arc::clone(&read.wanted),
             ..Self::default()
         };
-        let cluster = cluster_name(control_plane);
+        let cluster = cluster_name(&observed.control_plane);
         for object in objects {
             observed.keep(object, &cluster);
         }
         observed
+    }
+
+    /// What the machines are compared with. It is computed once for a spec that was read.
+    pub(super) fn wanted(&self) -> Arc<OnceLock<Wanted>> {
+        let wanted = match self.wanted.get() {
+            Some(known) if *known.spec() != self.control_plane.spec => Arc::default(),
+            _ => Arc::clone(&self.wanted),
+        };
+        wanted.get_or_init(|| Wanted::of(&self.control_plane.spec));
+        wanted
     }
 
     /// A control plane that was not stored yet has no owner. The Cluster that refers to it becomes
@@ -250,14 +272,16 @@ impl ReadObject {
     pub fn of(object: &Value) -> Result<Self, SnapshotError> {
         let name = text(object, "/metadata/name").to_owned();
         Ok(match (group(object), text(object, "/kind")) {
-            (control_plane_api::GROUP, kubeadm_control_plane::KIND) => {
-                Self::ControlPlane(Arc::new(control_plane(object)?))
-            }
+            (control_plane_api::GROUP, kubeadm_control_plane::KIND) => Self::ControlPlane(Arc::new(ReadControlPlane {
+                control_plane: control_plane(object)?,
+                wanted: Arc::default(),
+            })),
             (control_plane_api::GROUP, _) => Self::Other,
             (cluster_api::GROUP, cluster::KIND) => Self::Cluster(decode(object, cluster_api::API_VERSION)?),
             (cluster_api::GROUP, machine::KIND) => Self::Machine(decode(object, cluster_api::API_VERSION)?),
             (BOOTSTRAP_GROUP, kubeadm_config::KIND) => {
-                Self::Config(name, decode(object, "bootstrap.cluster.x-k8s.io/v1beta2")?)
+                let config: Arc<KubeadmConfig> = decode(object, "bootstrap.cluster.x-k8s.io/v1beta2")?;
+                Self::Config(name, Arc::new(Arc::unwrap_or_clone(config).into()))
             }
             ("", node::KIND) => Self::Node(name, decode(object, "v1")?),
             (cluster_api::GROUP, MACHINE_POOL) => {

@@ -181,11 +181,8 @@ pub struct State {
 impl State {
     /// The state at one moment.
     pub fn observe(observed: &Observed, now: Timestamp) -> Self {
-        Self::compared(observed, &Wanted::of(&observed.control_plane.spec), now)
-    }
-
-    /// The same, if it is known what machines are compared with.
-    pub(super) fn compared(observed: &Observed, wanted: &Wanted<'_>, now: Timestamp) -> Self {
+        let wanted = observed.wanted();
+        let wanted = wanted.get_or_init(|| Wanted::of(&observed.control_plane.spec));
         let control_plane = observed.control_plane.clone();
         let cluster_name = cluster_name(&control_plane);
         let referred = referred(observed.cluster.as_deref(), control_plane.metadata.name());
@@ -470,7 +467,7 @@ fn recorded_revisions(control_plane: &KubeadmControlPlane) -> BTreeMap<String, V
 }
 
 fn machine_state(
-    wanted: &Wanted<'_>,
+    wanted: &Wanted,
     machine: &Arc<Machine>,
     recorded: &[String],
     observed: &Observed,

@@ -7,7 +7,6 @@ use capstan::controllers::mirroring::simulated::{self, NamedObject, SECRETS, Sto
 use capstan::runtime::{Metrics, Shared, View};
 use capstan_core::api::kinds as table;
 use capstan_core::api::objects::KindObjects;
-use capstan_core::authority::pair::FullObject;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
@@ -163,11 +162,10 @@ impl Environment for BothApis {
 
     fn store(world: &mut World<Self>, observation: Observation<'_>) {
         let stored = &mut world.environment.stored;
-        if observation.is_gone() {
-            stored.remove(observation.key);
-        } else {
-            let object = FullObject::from(observation.change.object.to_value());
-            stored.insert(observation.key.clone(), Arc::new(object));
+        let object = observation.typed.get::<StoredObject>();
+        match object.filter(|_| !observation.is_gone()) {
+            Some(object) => drop(stored.insert(observation.key.clone(), Arc::new(object.full()))),
+            None => drop(stored.remove(observation.key)),
         }
     }
 

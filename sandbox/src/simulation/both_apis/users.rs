@@ -145,7 +145,7 @@ impl World<BothApis> {
                 Api::MachineApi => mirror.as_ref(),
                 Api::ClusterApi => machine.as_ref(),
             }
-            .map(|other| &other.member),
+            .map(|other| &*other.member),
             api,
             source,
         );
