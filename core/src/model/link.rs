@@ -16,7 +16,7 @@ pub fn rule_link(rule: &str) -> String {
 /// Whether the list of all rules has an entry for an id. Violations of the schema of a CRD and
 /// notes of `capstan check` have none.
 pub fn has_link(rule: &str) -> bool {
-    !["schema-", "check-"].iter().any(|prefix| rule.starts_with(prefix))
+    ["schema-", "check-"].iter().all(|prefix| !rule.starts_with(prefix))
 }
 
 /// The address with which a refusal ends: that of its rule, or of the list for several rules.
