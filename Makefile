@@ -51,6 +51,7 @@ simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=re
 	$(SIMULATE) --scenario neighbours --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE) --scenario corners --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE)-control-planes --from $(FROM) --seeds $$((($(SEEDS) + 49) / 50))
+	$(SIMULATE)-control-planes --scenario own-members --from $(FROM) --seeds $$((($(SEEDS) + 99) / 100))
 	$(SIMULATE)-both-apis --from $(FROM) --seeds $$((($(SEEDS) + 79) / 80))
 	$(SIMULATE)-machine-pools --from $(FROM) --seeds $$((($(SEEDS) + 199) / 200))
 

@@ -4,6 +4,7 @@
 //! with them. This module decides nothing about a control plane, and it must never write to a
 //! cluster: its server runs on a workstation, with the rights of the user.
 
+mod actions;
 mod card;
 mod content;
 mod direction;

@@ -69,7 +69,16 @@ const MACHINE_POOL_POLICIES: &[File] = &[(
 const ADMISSION_RBAC: &[File] = &[
     ("rbac.yaml", include_str!("../manifests/base/rbac.yaml")),
     ("certificates.yaml", include_str!("../manifests/base/certificates.yaml")),
+    (
+        REGISTRATION_FILES[0],
+        include_str!("../manifests/base/registration-rbac.yaml"),
+    ),
 ];
+/// The files of the Deployment that registers the webhooks. An installation with static webhooks
+/// has none of them.
+pub const REGISTRATION_FILES: [&str; 2] = ["registration-rbac.yaml", "registration.yaml"];
+/// What the Deployment that registers the webhooks may do in addition in a bundle for OLM.
+pub const BUNDLE_RBAC: &str = include_str!("../manifests/bundle/rbac.yaml");
 const CONTROLLERS_RBAC: &[File] = &[(
     "controllers-rbac.yaml",
     include_str!("../manifests/components/controllers/rbac.yaml"),
@@ -115,6 +124,10 @@ const MACHINE_POOL_RBAC: &[File] = &[(
 const ADMISSION_DEPLOYMENT: &[File] = &[
     ("service.yaml", include_str!("../manifests/base/service.yaml")),
     ("deployment.yaml", include_str!("../manifests/base/deployment.yaml")),
+    (
+        REGISTRATION_FILES[1],
+        include_str!("../manifests/base/registration.yaml"),
+    ),
 ];
 const CONTROLLERS_DEPLOYMENT: &[File] = &[(
     "controllers.yaml",
@@ -160,16 +173,6 @@ const SECURE_METRICS: &[File] = &[(
     "secure-metrics.yaml",
     include_str!("../manifests/components/secure-metrics/rbac.yaml"),
 )];
-const REGISTRATION: &[File] = &[
-    (
-        "registration-rbac.yaml",
-        include_str!("../manifests/components/registration/rbac.yaml"),
-    ),
-    (
-        "registration.yaml",
-        include_str!("../manifests/components/registration/deployment.yaml"),
-    ),
-];
 
 /// A folder of `manifests/components` that changes the objects of the features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,7 +197,7 @@ pub enum Component {
     NetworkPolicies,
     /// The metrics over TLS, for clients with a token.
     SecureMetrics,
-    /// Capstan registers its webhooks and policies itself.
+    /// The webhook configurations have no webhooks: Capstan registers them itself.
     Registration,
 }
 
@@ -225,7 +228,6 @@ impl Component {
             Self::CertManager => CERT_MANAGER,
             Self::NetworkPolicies => NETWORK_POLICIES,
             Self::SecureMetrics => SECURE_METRICS,
-            Self::Registration => REGISTRATION,
             _ => &[],
         })
     }

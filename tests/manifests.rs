@@ -13,17 +13,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use capstan::cli::Cli;
-use capstan::manifests::{Component, deployment_files, join, rbac_files, webhook_files};
+use capstan::manifests::{Component, REGISTRATION_FILES, deployment_files, join, rbac_files, webhook_files};
 use capstan_core::admission::Feature;
 use clap::Parser as _;
 use serde_json::{Value, json};
+
+#[path = "manifests/registration.rs"]
+mod registration;
 
 fn documents(files: &[(String, String)]) -> Vec<Value> {
     serde_saphyr::from_multiple(&join(files)).unwrap()
 }
 
+/// The files of `rbac_files` or `deployment_files` of the webhook server, without the Deployment
+/// that registers its webhooks.
+fn of_server(mut files: Vec<(String, String)>) -> Vec<(String, String)> {
+    files.retain(|(name, _)| !REGISTRATION_FILES.contains(&name.as_str()));
+    files
+}
+
+/// The only object of a kind, beside those of the registration.
 fn of_kind(files: &[(String, String)], kind: &str) -> Value {
-    let mut found: Vec<Value> = documents(files)
+    let mut found: Vec<Value> = documents(&of_server(files.to_vec()))
         .into_iter()
         .filter(|document| document["kind"] == kind)
         .collect();
@@ -129,7 +140,7 @@ fn v99_the_account_of_each_deployment_may_review_the_tokens_of_clients_of_its_me
         .collect();
     let deployments = Feature::ALL
         .iter()
-        .flat_map(|feature| documents(&deployment_files(*feature)));
+        .flat_map(|feature| documents(&of_server(deployment_files(*feature))));
     for deployment in deployments.filter(|object| object["kind"] == "Deployment") {
         let account = &deployment["spec"]["template"]["spec"]["serviceAccountName"];
         assert!(accounts.contains(account.as_str().unwrap()), "{account}");
@@ -300,7 +311,7 @@ fn the_server_reads_and_writes_only_what_is_its_own() {
     let pod = deployment()["spec"]["template"]["spec"].clone();
     assert_eq!(pod["serviceAccountName"], account["metadata"]["name"]);
     for binding in ["RoleBinding", "ClusterRoleBinding"] {
-        let bindings = documents(&rbac_files(Feature::Admission));
+        let bindings = documents(&of_server(rbac_files(Feature::Admission)));
         for binding in bindings.iter().filter(|document| document["kind"] == binding) {
             assert_eq!(binding["subjects"].as_array().unwrap().len(), 1);
             assert_eq!(binding["subjects"][0]["name"], account["metadata"]["name"]);
@@ -309,7 +320,7 @@ fn the_server_reads_and_writes_only_what_is_its_own() {
     }
     let mut writes = Vec::new();
     for role in ["Role", "ClusterRole"] {
-        let roles = documents(&rbac_files(Feature::Admission));
+        let roles = documents(&of_server(rbac_files(Feature::Admission)));
         let roles = roles.iter().filter(|document| document["kind"] == role);
         for rule in roles.flat_map(|role| role["rules"].as_array().unwrap()) {
             let text = rule.to_string();
@@ -340,49 +351,6 @@ fn the_server_reads_and_writes_only_what_is_its_own() {
         ]
     );
     assert!(arguments().contains(&"--self-managed-secret=openshift-machine-api/capstan-webhook-tls".to_owned()));
-}
-
-#[test]
-fn the_registration_may_write_each_of_its_objects_and_no_other() {
-    let files = Component::Registration.files();
-    let role = of_kind(&files, "ClusterRole");
-    let named = |resource: &str| -> Vec<String> {
-        let rules = role["rules"].as_array().unwrap().iter();
-        let mut rules =
-            rules.filter(|rule| rule["resources"].to_string().contains(resource) && !rule["resourceNames"].is_null());
-        let names = rules.next().unwrap()["resourceNames"].clone();
-        assert!(rules.next().is_none());
-        let mut names: Vec<String> = serde_json::from_value(names).unwrap();
-        names.sort();
-        names
-    };
-    let mut written: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for feature in Feature::ALL {
-        let rules = capstan_core::admission::rule_files_of(feature).unwrap();
-        let mut all = webhook_files(feature);
-        all.extend(capstan::manifests::policy_files(feature, &rules).unwrap());
-        for object in all.iter().flat_map(|file| documents(std::slice::from_ref(file))) {
-            let plural = format!("{}s", object["kind"].as_str().unwrap().to_lowercase()).replace("policys", "policies");
-            written
-                .entry(plural)
-                .or_default()
-                .push(object["metadata"]["name"].as_str().unwrap().to_owned());
-        }
-    }
-    assert_eq!(written.len(), 4);
-    for (resource, mut names) in written {
-        names.sort();
-        assert_eq!(named(&resource), names, "{resource}");
-    }
-    let deployment = of_kind(&files, "Deployment");
-    let pod = &deployment["spec"]["template"]["spec"];
-    assert_eq!(
-        pod["serviceAccountName"],
-        of_kind(&files, "ServiceAccount")["metadata"]["name"]
-    );
-    let mut arguments = expanded(&pod["containers"][0]);
-    arguments.insert(0, "capstan".to_owned());
-    Cli::try_parse_from(arguments).unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// A feature must not add a permission to write what another feature manages.
@@ -418,9 +386,11 @@ fn certificates_of_another_program_need_no_permission_to_write() {
             let files = mirroring.patch(files).unwrap();
             source.patch(Component::CertificateFiles.patch(files).unwrap()).unwrap()
         };
-        let roles = documents(&patched(
-            [rbac_files(Feature::Admission), rbac_files(Feature::Mirroring)].concat(),
-        ));
+        let roles = [
+            of_server(rbac_files(Feature::Admission)),
+            rbac_files(Feature::Mirroring),
+        ];
+        let roles = documents(&patched(roles.concat()));
         for rule in roles
             .iter()
             .flat_map(|role| role["rules"].as_array().into_iter().flatten())
@@ -502,7 +472,7 @@ fn a_single_node_has_one_replica_of_each_deployment() {
     .concat();
     let objects = documents(&Component::SingleNode.patch(files).unwrap());
     let deployments: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "Deployment").collect();
-    assert_eq!(deployments.len(), 2);
+    assert_eq!(deployments.len(), 3);
     assert!(deployments.iter().all(|deployment| deployment["spec"]["replicas"] == 1));
 }
 
@@ -695,79 +665,5 @@ fn w11_the_feature_of_kubeadm_control_planes_is_removed_by_the_names_of_its_obje
             assert!(bypass.contains(name), "{name}");
             assert!(bypass.contains(&format!("webhooks/{}", feature.name())), "{name}");
         }
-    }
-}
-
-/// The objects of the bundle for OLM are those of the other ways to install. OLM makes the service
-/// accounts and the bindings from the ClusterServiceVersion.
-#[test]
-fn the_bundle_contains_the_manifests_and_nothing_else() {
-    let folder = tempfile::tempdir().unwrap();
-    let printed = |what: &str, flags: &[&str]| -> String {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_capstan"));
-        let output = command.args(["manifests", what]).args(flags).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    };
-    for features in [
-        "--feature=admission",
-        "--feature=admission,controllers,mirroring,control-plane",
-    ] {
-        let out = folder.path().join(features);
-        printed("bundle", &[features, &format!("--out={}", out.display())]);
-        let mut bundle: Vec<Value> = Vec::new();
-        for file in std::fs::read_dir(out.join("manifests")).unwrap() {
-            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
-            bundle.push(serde_saphyr::from_str(&text).unwrap());
-        }
-        let is_version = |object: &Value| object["kind"] == "ClusterServiceVersion";
-        let position = bundle.iter().position(is_version).unwrap();
-        let install = bundle.remove(position)["spec"]["install"]["spec"].clone();
-
-        let flags = [features, "--certificates=service-ca", "--registration"];
-        let manifests: Vec<Value> = serde_saphyr::from_multiple(&printed("all", &flags)).unwrap();
-        let mut plain = Vec::new();
-        let mut rules: BTreeMap<(&str, String), Vec<Value>> = BTreeMap::new();
-        let mut deployments = Vec::new();
-        for object in &manifests {
-            let mut object = object.clone();
-            object["metadata"].as_object_mut().unwrap().remove("namespace");
-            match object["kind"].as_str().unwrap() {
-                "Service" | "PodDisruptionBudget" => plain.push(object),
-                "ClusterRole" if object["metadata"]["name"] == "capstan-registration" => plain.push(object),
-                "Deployment" => deployments.push(json!({"name": object["metadata"]["name"],
-                    "label": object["metadata"]["labels"], "spec": object["spec"]})),
-                kind @ ("RoleBinding" | "ClusterRoleBinding") => {
-                    let role = manifests.iter().find(|role| {
-                        role["kind"] == object["roleRef"]["kind"]
-                            && role["metadata"]["name"] == object["roleRef"]["name"]
-                    });
-                    let list = if kind == "RoleBinding" {
-                        "permissions"
-                    } else {
-                        "clusterPermissions"
-                    };
-                    let account = object["subjects"][0]["name"].as_str().unwrap().to_owned();
-                    let granted = role.unwrap()["rules"].as_array().unwrap().clone();
-                    rules.entry((list, account)).or_default().extend(granted);
-                }
-                "ServiceAccount" | "Role" | "ClusterRole" => {}
-                other => panic!("{other}: OLM does not accept it in a bundle"),
-            }
-        }
-        let sorted = |mut objects: Vec<Value>| {
-            objects.sort_by_key(Value::to_string);
-            objects
-        };
-        assert_eq!(sorted(bundle), sorted(plain), "{features}");
-        assert_eq!(install["deployments"], json!(deployments), "{features}");
-        let mut found: BTreeMap<(&str, String), Vec<Value>> = BTreeMap::new();
-        for list in ["permissions", "clusterPermissions"] {
-            for entry in install[list].as_array().unwrap() {
-                let account = entry["serviceAccountName"].as_str().unwrap().to_owned();
-                found.insert((list, account), entry["rules"].as_array().unwrap().clone());
-            }
-        }
-        assert_eq!(found, rules, "{features}");
     }
 }

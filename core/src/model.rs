@@ -2,6 +2,7 @@
 
 mod conditions;
 mod edit;
+mod link;
 mod names;
 mod object_ref;
 mod path;
@@ -17,6 +18,7 @@ mod violation;
 
 pub use conditions::{NewCondition, StoredCondition, merge_conditions, standard_conditions};
 pub use edit::{Edit, Operation, Propagation, User};
+pub use link::{DOCUMENTATION, has_link, refusal_link, rule_link};
 pub use names::{is_label_key, is_label_name, is_label_value, is_subdomain};
 pub use object_ref::{NamespacedName, ObjectRef};
 pub use path::FieldPath;
@@ -26,7 +28,7 @@ pub use pending::{
 pub use plan::{Act, Degradation, Plan, Precondition, Step, Wait};
 pub use quantity::normalize_quantity;
 pub use quorum::{EtcdMember, MembershipChange, Quorum, quorum_after};
-pub use reported::{ReportedCondition, merge_reported, status_patch};
+pub use reported::{ReportedCondition, changed_conditions, merge_reported, status_patch};
 pub use revision::{canonical_json, derived_suffix, hex_hash};
 pub use stored::{Stored, is_same};
 pub use verdict::{LONGEST_WARNING, LONGEST_WARNINGS, RuleInfo, Verdict, Warning};

@@ -27,8 +27,8 @@ use super::report::Report;
 /// Deployments, and waits until all replicas are ready. Then it applies the policies,
 /// and registers the webhooks with `failurePolicy: Ignore`. After the API server has
 /// called the server, the webhooks get `failurePolicy: Fail`. If a step fails, the
-/// webhook configurations that the command created are deleted. The command does not
-/// install CRDs: see `capstan manifests crds`.
+/// webhooks that the command registered are removed. The command does not install
+/// CRDs: see `capstan manifests crds`.
 ///
 /// The exit code is 0 if Capstan is installed, 1 if a check or a step failed, and 2 if
 /// the cluster cannot be reached.
@@ -91,6 +91,7 @@ async fn install(args: &Args) -> anyhow::Result<Report> {
             choices,
             url: args.webhook_url.clone(),
             owner: None,
+            creates: true,
         };
         registration.register(&client, deadline, &mut report).await?;
     }

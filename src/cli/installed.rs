@@ -31,6 +31,12 @@ pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
+/// The webhooks of a configuration.
+pub(super) fn webhooks_of(configuration: &Value) -> impl Iterator<Item = &Value> {
+    let webhooks = configuration.get("webhooks").and_then(Value::as_array);
+    webhooks.into_iter().flatten()
+}
+
 /// Kind and name of an object, and its namespace if it has one.
 pub(super) fn title(object: &Value) -> String {
     let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
@@ -82,12 +88,36 @@ pub(super) async fn get(client: &Client, object: &Value) -> anyhow::Result<Optio
     }
 }
 
-/// Whether an object of the cluster only has the name of an object of Capstan: it lacks the label
-/// that every installation sets.
+const NAME_LABEL: &str = "/metadata/labels/app.kubernetes.io~1name";
+
+/// Whether an object of the cluster is Capstan's: it has the label that every installation sets, or
+/// its webhooks have names of Capstan. A webhook configuration without the label must not be left
+/// behind, because it would call a server that is gone.
+pub(super) fn is_own(stored: &Value) -> bool {
+    let webhooks = stored.get("webhooks").and_then(Value::as_array);
+    let mut webhooks = webhooks.into_iter().flatten();
+    text(stored, NAME_LABEL) == "capstan" || webhooks.any(|webhook| text(webhook, "/name").ends_with(".capstan.dev"))
+}
+
+/// Whether an object of the cluster only has the name of an object of Capstan. Objects that are
+/// created at run time have no label.
 pub(super) fn is_foreign(own: &Value, stored: &Value) -> bool {
-    const NAME: &str = "/metadata/labels/app.kubernetes.io~1name";
-    let name = text(own, NAME);
-    !name.is_empty() && text(stored, NAME) != name
+    !text(own, NAME_LABEL).is_empty() && !is_own(stored)
+}
+
+/// The namespaces that a cluster-wide object of an installation refers to: that of the server of
+/// its webhooks, or those of the ServiceAccounts that it binds.
+pub(super) fn namespaces(stored: &Value) -> impl Iterator<Item = &str> {
+    let (list, field) = match text(stored, "/kind") {
+        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
+            ("/webhooks", "/clientConfig/service/namespace")
+        }
+        "ClusterRoleBinding" => ("/subjects", "/namespace"),
+        _ => ("", ""),
+    };
+    let entries = stored.pointer(list).and_then(Value::as_array);
+    let names = entries.into_iter().flatten().map(move |entry| text(entry, field));
+    names.filter(|name| !name.is_empty())
 }
 
 /// The error of the API server as one sentence.
@@ -151,5 +181,25 @@ pub(super) fn kinds(feature: Feature) -> &'static [(&'static str, &'static str)]
             ("cluster.x-k8s.io/v1beta2", "machinepools"),
             ("cluster.x-k8s.io/v1beta2", "machines"),
         ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn v91_the_namespace_of_an_installation_is_read_from_its_cluster_wide_objects() {
+        let webhooks = json!({"kind": "ValidatingWebhookConfiguration", "webhooks": [
+            {"clientConfig": {"service": {"name": "capstan-webhook", "namespace": "a"}}},
+            {"clientConfig": {"url": "https://127.0.0.1"}}]});
+        let binding = json!({"kind": "ClusterRoleBinding", "subjects": [
+            {"kind": "ServiceAccount", "name": "capstan", "namespace": "b"}, {"kind": "User", "name": "c"}]});
+        let role = json!({"kind": "ClusterRole", "rules": []});
+        for (object, expected) in [(webhooks, vec!["a"]), (binding, vec!["b"]), (role, vec![])] {
+            assert_eq!(namespaces(&object).collect::<Vec<_>>(), expected);
+        }
     }
 }

@@ -63,10 +63,11 @@ pub(super) struct Choices {
     /// Serve the metrics over TLS only, for clients with a token that may get /metrics.
     #[arg(long)]
     pub(super) secure_metrics: bool,
-    /// Install a Deployment that registers the webhooks and the policies when the server
-    /// is ready, in place of the webhooks and the policies.
+    /// Put the webhooks into the manifests. Without this flag, the webhook configurations
+    /// have no webhooks, and a Deployment adds them when the server is ready. With it,
+    /// nothing that the webhooks check can be edited until the server is ready.
     #[arg(long)]
-    pub(super) registration: bool,
+    pub(super) static_webhooks: bool,
     /// What happens to a request that breaks a rule. With `warn`, nothing is refused,
     /// also while the webhook server is down.
     #[arg(long, value_enum, default_value = "deny", value_name = "ACTION")]
@@ -109,6 +110,19 @@ impl Installation {
         Ok(objects)
     }
 
+    /// All objects, with the webhooks in their configurations.
+    ///
+    /// # Errors
+    /// A manifest cannot be read; tests prevent that.
+    pub(super) fn complete(&self) -> anyhow::Result<Vec<Value>> {
+        let kinds = [What::Rbac, What::Deployment, What::Policies, What::Webhooks];
+        let objects: Vec<_> = kinds
+            .into_iter()
+            .map(|what| self.objects(what))
+            .collect::<anyhow::Result<_>>()?;
+        Ok(objects.concat())
+    }
+
     /// The selected features, each once, in the order in which they are installed.
     fn features(&self) -> impl Iterator<Item = Feature> {
         Feature::ALL
@@ -129,9 +143,6 @@ impl Installation {
         if self.choices.secure_metrics {
             components.push(Component::SecureMetrics);
         }
-        if self.choices.registration {
-            components.push(Component::Registration);
-        }
         components
     }
 
@@ -151,7 +162,7 @@ impl Installation {
         if what == What::Bundle {
             let choices = Choices {
                 certificates: Certificates::ServiceCa,
-                registration: true,
+                static_webhooks: false,
                 ..self.choices.clone()
             };
             return bundle::files(&Self::new(&self.feature, &choices));
@@ -163,10 +174,10 @@ impl Installation {
         for component in self.components() {
             files = component.patch_placed(files, |text| self.place(text))?;
         }
-        if self.choices.registration && matches!(what, What::All | What::Deployment) {
-            // No other component changes this Deployment.
-            let added = Component::Registration.files().into_iter();
-            files.extend(added.map(|(name, text)| (name, self.place(&text))));
+        if self.choices.static_webhooks {
+            files.retain(|(name, _)| !manifests::REGISTRATION_FILES.contains(&name.as_str()));
+        } else if what == What::All {
+            files = Component::Registration.patch(files)?;
         }
         if self.choices.enforcement == Enforcement::Warn {
             for (_, text) in &mut files {
@@ -203,12 +214,7 @@ impl Installation {
                      and machine-pools add flags to the webhook server; use --feature admission,mirroring"
                 );
                 let mut files = of_features(manifests::deployment_files);
-                let added = self.components().into_iter();
-                files.extend(
-                    added
-                        .filter(|one| *one != Component::Registration)
-                        .flat_map(Component::files),
-                );
+                files.extend(self.components().into_iter().flat_map(Component::files));
                 files
             }
         };
@@ -273,6 +279,7 @@ impl Installation {
             &self.choices.authority.autoscaler_identity,
         ));
         flags.extend(identities("sync-identity", &self.choices.authority.sync_identity));
+        flags.extend(identities("hook-identity", &self.choices.authority.hook_identity));
         let flags: String = flags.iter().map(|flag| format!("        - {flag}\n")).collect();
         let identities = |config: &Config| -> String {
             let literals: Vec<String> = config.sync_identities.iter().map(|user| literal(user)).collect();
@@ -318,14 +325,13 @@ fn transformer() -> anyhow::Result<(String, String)> {
             single_node: false,
             network_policies: true,
             secure_metrics: true,
-            registration: false,
+            static_webhooks: false,
             enforcement: Enforcement::Deny,
             authority: Authority::default(),
         },
     };
     // cert-manager adds objects and annotations. The other sources add no namespace.
-    let mut files = all(Certificates::CertManager).files(What::All)?;
-    files.extend(Component::Registration.files());
+    let files = all(Certificates::CertManager).files(What::All)?;
     manifests::namespace_transformer(&files, NAMESPACE)
 }
 
@@ -352,11 +358,12 @@ impl Certificates {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum What {
-    /// Everything but the CustomResourceDefinitions.
+    /// Everything but the CustomResourceDefinitions. The webhook configurations have no
+    /// webhooks, unless --static-webhooks is given.
     All,
     /// The CustomResourceDefinitions.
     Crds,
-    /// The webhook configurations.
+    /// The webhook configurations, with their webhooks.
     Webhooks,
     /// The ValidatingAdmissionPolicies, which work without the webhook.
     Policies,
@@ -368,8 +375,7 @@ pub(super) enum What {
     NamespaceTransformer,
     /// The templates of the Helm chart; the other flags do not change them.
     Chart,
-    /// The bundle for the Operator Lifecycle Manager, with the certificates of OpenShift
-    /// and --registration.
+    /// The bundle for the Operator Lifecycle Manager, with the certificates of OpenShift.
     Bundle,
 }
 

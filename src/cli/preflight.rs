@@ -9,7 +9,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::Value;
 
 use super::installed::{self, Flags, named, reason, text, title};
-use super::manifests::{Certificates, Choices, Installation, What, features};
+use super::manifests::{Certificates, Choices, Installation, features};
 use super::observe::runtime;
 use super::report::Report;
 use super::verify;
@@ -71,6 +71,7 @@ pub(super) async fn check(args: &Args) -> anyhow::Result<Report> {
     namespaces(args, client, &mut report).await?;
     definitions(args, client, &mut report).await;
     prerequisites(args, client, &mut report).await?;
+    left_out(args, client, &mut report).await?;
     operators(args, client, &mut report).await?;
     kubeadm_controller(args, client, &mut report).await?;
     service_ca(args, client, &mut report).await?;
@@ -164,6 +165,40 @@ async fn prerequisites(args: &Args, client: &Client, report: &mut Report) -> any
             let remedy = format!("--feature {},{}", needs.name(), feature.name());
             report.fail("features", check, "it is not", remedy);
         }
+    }
+    Ok(())
+}
+
+/// The server checks the requested features only. The webhooks of another installed feature would
+/// stay in force, and each of their requests would fail.
+async fn left_out(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<()> {
+    const SERVED: [Feature; 5] = [
+        Feature::Admission,
+        Feature::Mirroring,
+        Feature::KubeadmControlPlane,
+        Feature::ControlPlane,
+        Feature::MachinePools,
+    ];
+    let installed = match verify::installed_features(client, &args.choices.namespace, "").await {
+        Ok(installed) => installed,
+        Err(error) => {
+            report.warn(
+                "features",
+                "all installed features are requested",
+                format!("{error:#}"),
+                "Repeat the command as a user with the right to read the objects of the installation.",
+            );
+            return Ok(());
+        }
+    };
+    let is_left_out = |feature: &Feature| SERVED.contains(feature) && !args.feature.contains(feature);
+    for feature in installed.into_iter().filter(is_left_out) {
+        report.fail(
+            "features",
+            format!("the installed feature {} is requested too", feature.name()),
+            "it is not, so that its webhooks would call a server that does not know them",
+            format!("Add --feature {}, or run capstan uninstall first.", feature.name()),
+        );
     }
     Ok(())
 }
@@ -277,7 +312,7 @@ async fn objects(args: &Args, client: &Client, report: &mut Report) -> anyhow::R
         report.warn(SECTION, "the API server accepts the manifests", "not checked", remedy);
         return Ok(());
     }
-    let objects = Installation::new(&args.feature, &args.choices).objects(What::All)?;
+    let objects = Installation::new(&args.feature, &args.choices).complete()?;
     let parameters = PatchParams {
         dry_run: true,
         force: true,
@@ -288,12 +323,26 @@ async fn objects(args: &Args, client: &Client, report: &mut Report) -> anyhow::R
     for object in &objects {
         let (api, name) = (installed::api(client, object), text(object, "/metadata/name"));
         let stored = installed::get(client, object).await.ok().flatten();
-        if stored.is_some_and(|stored| installed::is_foreign(object, &stored)) {
+        if stored
+            .as_ref()
+            .is_some_and(|stored| installed::is_foreign(object, stored))
+        {
             report.fail(
                 SECTION,
                 format!("no other program has an object with the name of {}", title(object)),
                 "it exists, without the label app.kubernetes.io/name=capstan",
                 "Rename or delete that object. If it is Capstan's, add the label.",
+            );
+            continue;
+        }
+        let own_namespace = &args.choices.namespace;
+        let mut namespaces = stored.iter().flat_map(installed::namespaces);
+        if let Some(other) = namespaces.find(|other| other != own_namespace) {
+            report.fail(
+                SECTION,
+                format!("{} belongs to no other installation", title(object)),
+                format!("it belongs to Capstan in the namespace {other}"),
+                format!("Repeat the command with --namespace {other}, or run capstan uninstall there first."),
             );
             continue;
         }

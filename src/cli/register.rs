@@ -1,10 +1,10 @@
-//! `capstan register`: registers the webhooks and the policies of the webhook server in a cluster,
-//! and keeps them registered. It runs in the cluster, for an installation with the component
-//! `registration`.
+//! `capstan register`: registers the webhooks of the webhook server in a cluster, and keeps them
+//! registered. It runs in the cluster. It adds the webhooks to the webhook configurations of the
+//! manifests; in a bundle for OLM, it creates these configurations and the policies too.
 //!
 //! What is registered follows from the flags of the server. This module must never register a
-//! webhook before a replica of the server is ready, and nothing while its own ClusterRole is being
-//! deleted: the ClusterRole owns what is registered.
+//! webhook before all replicas of the server are ready. In a bundle, a ClusterRole owns what is
+//! registered, and nothing is registered while it is being deleted.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,22 +25,23 @@ use super::report::Report;
 /// The Deployment and the Service of the webhook server.
 const SERVER: &str = "capstan-webhook";
 
-/// Register the webhooks and the policies in a cluster, and keep them registered.
+/// Register the webhooks in a cluster, and keep them registered.
 ///
-/// This command runs in the cluster, in a Deployment that the component
-/// `registration` installs. The flags of the webhook server tell what to register.
-/// The webhooks are registered after a replica of the server is ready, with
-/// `failurePolicy: Ignore`. After the API server has called the server, they get
-/// `failurePolicy: Fail`. If a step fails, the webhook configurations that the
-/// command created are deleted, and the command tries again.
+/// This command runs in the cluster, in the Deployment `capstan-registration` of the
+/// manifests. The flags of the webhook server tell what to register. The command adds
+/// the webhooks to the webhook configurations of the manifests after all replicas of
+/// the server are ready, with `failurePolicy: Ignore`. After the API server has called
+/// the server, they get `failurePolicy: Fail`. If a step fails, the command removes
+/// the webhooks that it added, and tries again.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Namespace of Capstan.
     #[arg(short, long, default_value = NAMESPACE, value_name = "NAMESPACE", value_parser = namespace)]
     namespace: String,
-    /// ClusterRole that owns what is registered. When it is deleted, everything is.
-    #[arg(long, default_value = "capstan-registration", value_name = "NAME")]
-    owner: String,
+    /// Create the webhook configurations and the policies, which this ClusterRole owns:
+    /// when it is deleted, they are. Without it, the manifests must contain them.
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
     /// Register once, and exit with 1 if a step failed.
     #[arg(long)]
     once: bool,
@@ -97,17 +98,19 @@ async fn attempt(args: &Args) -> anyhow::Result<Report> {
     let find = async |api_version, kind, namespace, name| {
         installed::get(&client, &named(api_version, kind, namespace, name)).await
     };
-    let owner = find("rbac.authorization.k8s.io/v1", "ClusterRole", "", args.owner.as_str()).await?;
-    let Some(owner) = owner.filter(|role| text(role, "/metadata/deletionTimestamp").is_empty()) else {
-        let remedy = "It owns what is registered. Apply the manifests again, or name it with --owner.";
-        report.fail(
-            STEPS,
-            format!("ClusterRole {} exists", args.owner),
-            "it does not",
-            remedy,
+    let mut owner = None;
+    if let Some(name) = &args.owner {
+        let found = find("rbac.authorization.k8s.io/v1", "ClusterRole", "", name.as_str()).await?;
+        let Some(found) = found.filter(|role| text(role, "/metadata/deletionTimestamp").is_empty()) else {
+            let remedy = "It owns what is registered. Apply the manifests again.";
+            report.fail(STEPS, format!("ClusterRole {name} exists"), "it does not", remedy);
+            return Ok(report);
+        };
+        owner = Some(
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "name": name, "uid": text(&found, "/metadata/uid")}),
         );
-        return Ok(report);
-    };
+    }
     let home = args.namespace.as_str();
     let Some(server) = find("apps/v1", "Deployment", home, SERVER).await? else {
         let check = format!("Deployment {home}/{SERVER} exists");
@@ -122,10 +125,8 @@ async fn attempt(args: &Args) -> anyhow::Result<Report> {
     let service = find("v1", "Service", home, SERVER).await?.unwrap_or_default();
     let mut registration = of_server(home, &server, &service);
     registration.url.clone_from(&args.webhook_url);
-    registration.owner = Some(
-        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "name": args.owner, "uid": text(&owner, "/metadata/uid")}),
-    );
+    registration.creates = owner.is_some();
+    registration.owner = owner;
     let deadline = Instant::now() + args.wait;
     if ready(&client, &server, deadline, &mut report).await? {
         registration.register(&client, deadline, &mut report).await?;
@@ -163,6 +164,7 @@ fn of_server(namespace: &str, server: &Value, service: &Value) -> Registration {
     }
     authority.sync_identity = values("--sync-identity");
     authority.autoscaler_identity = values("--autoscaler-identity");
+    authority.hook_identity = values("--hook-identity");
     Registration {
         features: Feature::ALL.into_iter().filter(is_served).collect(),
         choices: Choices {
@@ -181,10 +183,11 @@ fn of_server(namespace: &str, server: &Value, service: &Value) -> Registration {
             single_node: false,
             network_policies: false,
             secure_metrics: false,
-            registration: false,
+            static_webhooks: false,
         },
         url: None,
         owner: None,
+        creates: false,
     }
 }
 
@@ -200,12 +203,13 @@ mod tests {
             single_node: true,
             network_policies: true,
             secure_metrics: true,
-            registration: true,
+            static_webhooks: false,
             enforcement: Enforcement::Warn,
             authority: Authority {
                 cluster_api_namespace: "capi".to_owned(),
                 sync_identity: vec!["a$(b)".to_owned(), "c".to_owned()],
                 autoscaler_identity: vec!["d".to_owned()],
+                hook_identity: vec!["e".to_owned()],
             },
         }
     }
@@ -232,7 +236,6 @@ mod tests {
             };
             let registration = of_server("home", &find("Deployment"), &find("Service"));
             assert_eq!(registration.features, features);
-            choices.registration = false;
             let wanted = Installation::new(&features, &choices);
             let registered = Installation::new(&registration.features, &registration.choices);
             for what in [What::Webhooks, What::Policies] {

@@ -1,6 +1,7 @@
 //! The registration of the webhooks and the policies, for `capstan install` and `capstan register`.
 //! The webhooks are registered after the server is ready, and refuse nothing until the API server
-//! has called it.
+//! has called it. The manifests may contain the policies, and webhook configurations without
+//! webhooks.
 //!
 //! It must never register a webhook that fails closed before the API server has called the server,
 //! and never make a webhook fail open that is in force.
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::cluster::Enforcement;
-use super::installed::{self, reason, text, title};
+use super::installed::{self, reason, text, title, webhooks_of};
 use super::manifests::{Choices, Installation, What};
 use super::report::Report;
 use super::verify;
@@ -31,6 +32,17 @@ pub(super) struct Registration {
     pub(super) url: Option<String>,
     /// The owner of all objects, as an owner reference. They are deleted when it is deleted.
     pub(super) owner: Option<Value>,
+    /// Whether the policies and the webhook configurations are created. Otherwise the manifests
+    /// contain them.
+    pub(super) creates: bool,
+}
+
+/// A webhook configuration without webhooks in force, and what it was before.
+enum Before {
+    /// It did not exist.
+    Absent,
+    /// It had no webhooks.
+    Empty,
 }
 
 impl Registration {
@@ -49,30 +61,33 @@ impl Registration {
     }
 
     /// Registers the policies and the webhooks. If a step fails, it deletes the webhook
-    /// configurations that it created.
+    /// configurations that it created, and empties those that had no webhooks.
     ///
     /// # Errors
     /// The cluster cannot be reached.
     pub(super) async fn register(&self, client: &Client, deadline: Instant, report: &mut Report) -> anyhow::Result<()> {
-        let created = self.register_all(client, deadline, report).await?;
+        let added = self.register_all(client, deadline, report).await?;
         if report.any_failed() {
-            for configuration in created {
-                deregister(client, &configuration, report).await;
+            for (configuration, before) in added {
+                deregister(client, &configuration, &before, report).await;
             }
         }
         Ok(())
     }
 
-    /// Executes the steps until one fails. Returns the webhook configurations that it created.
+    /// Executes the steps until one fails. Returns the webhook configurations that had no webhooks
+    /// before.
     async fn register_all(
         &self,
         client: &Client,
         deadline: Instant,
         report: &mut Report,
-    ) -> anyhow::Result<Vec<Value>> {
-        let policies = self.objects(What::Policies)?;
-        if !apply(client, "the policies are applied", &policies, report).await {
-            return Ok(Vec::new());
+    ) -> anyhow::Result<Vec<(Value, Before)>> {
+        if self.creates {
+            let policies = self.objects(What::Policies)?;
+            if !apply(client, "the policies are applied", &policies, report).await {
+                return Ok(Vec::new());
+            }
         }
         let mut webhooks = self.objects(What::Webhooks)?;
         if let Some(url) = &self.url {
@@ -80,12 +95,22 @@ impl Registration {
                 .iter_mut()
                 .for_each(|configuration| address(configuration, url));
         }
-        let mut created = Vec::new();
+        let mut added = Vec::new();
         let mut first = Vec::new();
         for configuration in &webhooks {
             let existing = installed::get(client, configuration).await?;
-            if existing.is_none() {
-                created.push(configuration.clone());
+            match &existing {
+                None if self.creates => added.push((configuration.clone(), Before::Absent)),
+                None => {
+                    let check = format!("{} exists", title(configuration));
+                    let remedy = "Apply the manifests again (manifests/README.md).";
+                    report.fail(STEPS, check, "it does not", remedy);
+                    return Ok(Vec::new());
+                }
+                Some(found) if webhooks_of(found).next().is_none() => {
+                    added.push((configuration.clone(), Before::Empty));
+                }
+                Some(_) => {}
             }
             first.push(without_force(configuration, existing.as_ref()));
         }
@@ -93,7 +118,7 @@ impl Registration {
         if apply(client, step, &first, report).await && self.called(client, &webhooks, deadline, report).await? {
             apply(client, "the webhooks are in force", &webhooks, report).await;
         }
-        Ok(created)
+        Ok(added)
     }
 
     /// Waits until each webhook has a `caBundle`, and until the API server has called the server.
@@ -111,7 +136,7 @@ impl Registration {
             for configuration in configurations {
                 let found = installed::get(client, configuration).await?.unwrap_or_default();
                 let is_empty = |webhook: &&Value| text(webhook, "/clientConfig/caBundle").is_empty();
-                if let Some(webhook) = webhooks(&found).find(is_empty) {
+                if let Some(webhook) = webhooks_of(&found).find(is_empty) {
                     last = format!("{} of {} has no caBundle", text(webhook, "/name"), title(configuration));
                 }
             }
@@ -138,15 +163,27 @@ impl Registration {
     }
 }
 
-/// Deletes a webhook configuration that refuses nothing.
-async fn deregister(client: &Client, configuration: &Value, report: &mut Report) {
+/// Removes the webhooks from a configuration that had none before, or deletes it if it did not
+/// exist. Its webhooks refuse nothing yet.
+async fn deregister(client: &Client, configuration: &Value, before: &Before, report: &mut Report) {
     let (api, name) = (
         installed::api(client, configuration),
         text(configuration, "/metadata/name"),
     );
-    let check = format!("{} is deleted again", title(configuration));
-    match api.delete(name, &DeleteParams::default()).await {
-        Ok(_) => report.ok(STEPS, check, ""),
+    let (check, result) = match before {
+        Before::Absent => {
+            let deleted = api.delete(name, &DeleteParams::default()).await;
+            ("is deleted again", deleted.map(|_| ()))
+        }
+        Before::Empty => {
+            let empty = Patch::Merge(json!({"webhooks": null}));
+            let emptied = api.patch(name, &PatchParams::default(), &empty).await;
+            ("has no webhooks again", emptied.map(|_| ()))
+        }
+    };
+    let check = format!("{} {check}", title(configuration));
+    match result {
+        Ok(()) => report.ok(STEPS, check, ""),
         Err(error) => report.fail(STEPS, check, reason(&error), "Delete it: capstan uninstall"),
     }
 }
@@ -210,7 +247,7 @@ pub(super) async fn ready(
 /// A webhook configuration whose webhooks refuse nothing, except those that are in force already.
 fn without_force(configuration: &Value, existing: Option<&Value>) -> Value {
     let mut configuration = configuration.clone();
-    let in_force: Vec<&str> = webhooks(existing.unwrap_or(&Value::Null))
+    let in_force: Vec<&str> = webhooks_of(existing.unwrap_or(&Value::Null))
         .filter(|webhook| text(webhook, "/failurePolicy") == "Fail")
         .map(|webhook| text(webhook, "/name"))
         .collect();
@@ -223,11 +260,6 @@ fn without_force(configuration: &Value, existing: Option<&Value>) -> Value {
         }
     }
     configuration
-}
-
-fn webhooks(configuration: &Value) -> impl Iterator<Item = &Value> {
-    let webhooks = configuration.get("webhooks").and_then(Value::as_array);
-    webhooks.into_iter().flatten()
 }
 
 /// Replaces the Service of each webhook by a URL.

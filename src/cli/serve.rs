@@ -556,7 +556,7 @@ async fn reviewer(
     let source = CachedSnapshot {
         caches: Arc::clone(&caches),
         of_controllers: own.all(),
-        // Reviews go on: a webhook that is not ready stops every edit of its objects.
+        // Reviews continue: a webhook that is not ready stops every edit of its objects.
         credentials: args.controllers_only.then(|| credentials.clone()),
         live: LiveReader::new(&client),
         versions: args

@@ -33,7 +33,7 @@ use super::report::Report;
 
 const DELETED: &str = "deleted";
 const KEPT: &str = "kept";
-/// The name of all objects of the component `registration`.
+/// The Deployment that registers the webhooks.
 const REGISTRATION: &str = "capstan-registration";
 
 /// Delete Capstan from a cluster.
@@ -202,7 +202,7 @@ fn choices(args: &Args, certificates: Certificates) -> Choices {
         single_node: false,
         network_policies: true,
         secure_metrics: true,
-        registration: false,
+        static_webhooks: false,
         enforcement: Enforcement::Deny,
         authority: Authority::default(),
     }
@@ -241,16 +241,6 @@ async fn existing(args: &Args, client: &Client) -> anyhow::Result<Existing> {
         objects.push(named("coordination.k8s.io/v1", "Lease", &args.namespace, lease));
     }
     objects.push(named("v1", "Secret", &args.namespace, TLS_SECRET));
-    let registration = Choices {
-        registration: true,
-        ..choices(args, Certificates::SelfManaged)
-    };
-    let registration = Installation::new(&[Feature::Admission], &registration).objects(What::Deployment)?;
-    objects.extend(
-        registration
-            .into_iter()
-            .filter(|object| text(object, "/metadata/name") == REGISTRATION),
-    );
     objects.sort_by_key(step);
     let (mut found, mut foreign) = (Vec::new(), Vec::new());
     for object in objects {
@@ -265,7 +255,7 @@ async fn existing(args: &Args, client: &Client) -> anyhow::Result<Existing> {
             foreign.push(title(&object));
             continue;
         }
-        if let Some(other) = namespaces(&stored).find(|other| *other != args.namespace) {
+        if let Some(other) = installed::namespaces(&stored).find(|other| *other != args.namespace) {
             bail!(
                 "the {} belongs to Capstan in the namespace {other}, not in {}; nothing was deleted. Repeat the command \
                  with --namespace {other}",
@@ -335,21 +325,6 @@ fn is_issued(secret: &Value) -> bool {
     let annotations = secret.pointer("/metadata/annotations").and_then(Value::as_object);
     let has = |name: &str| annotations.is_some_and(|annotations| annotations.contains_key(name));
     text(secret, "/kind") == "Secret" && ISSUERS.into_iter().any(has)
-}
-
-/// The namespaces that a cluster-wide object of an installation refers to: that of the server of
-/// its webhooks, or those of the ServiceAccounts that it binds.
-fn namespaces(stored: &Value) -> impl Iterator<Item = &str> {
-    let (list, field) = match text(stored, "/kind") {
-        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
-            ("/webhooks", "/clientConfig/service/namespace")
-        }
-        "ClusterRoleBinding" => ("/subjects", "/namespace"),
-        _ => ("", ""),
-    };
-    let entries = stored.pointer(list).and_then(Value::as_array);
-    let names = entries.into_iter().flatten().map(move |entry| text(entry, field));
-    names.filter(|name| !name.is_empty())
 }
 
 async fn delete(args: &Args, client: &Client, found: &[Value], report: &mut Report) -> anyhow::Result<()> {
@@ -457,26 +432,6 @@ async fn held_pools(client: &Client, report: &mut Report) {
                 format!("it has the finalizer {FINALIZER}, and no controller of Capstan removes it"),
                 "Remove the finalizer as \"Deletion of a pool\" in docs/machine-pools.md says.",
             );
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn v91_the_namespace_of_an_installation_is_read_from_its_cluster_wide_objects() {
-        let webhooks = json!({"kind": "ValidatingWebhookConfiguration", "webhooks": [
-            {"clientConfig": {"service": {"name": "capstan-webhook", "namespace": "a"}}},
-            {"clientConfig": {"url": "https://127.0.0.1"}}]});
-        let binding = json!({"kind": "ClusterRoleBinding", "subjects": [
-            {"kind": "ServiceAccount", "name": "capstan", "namespace": "b"}, {"kind": "User", "name": "c"}]});
-        let role = json!({"kind": "ClusterRole", "rules": []});
-        for (object, expected) in [(webhooks, vec!["a"]), (binding, vec!["b"]), (role, vec![])] {
-            assert_eq!(namespaces(&object).collect::<Vec<_>>(), expected);
         }
     }
 }

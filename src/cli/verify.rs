@@ -10,8 +10,8 @@ use kube::Client;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 
-use super::installed::{self, Flags, named, reason, text, title};
-use super::manifests::{Certificates, Choices, Installation, What, features};
+use super::installed::{self, Flags, named, reason, text, title, webhooks_of};
+use super::manifests::{Certificates, Choices, Installation, features};
 use super::observe::runtime;
 use super::report::Report;
 
@@ -62,7 +62,7 @@ async fn check(args: &Args) -> anyhow::Result<Report> {
     let mut report = Report::default();
     report.ok("cluster", "the API server responds", &connection.version);
     let features = match args.feature.as_slice() {
-        [] => installed_features(args, client).await?,
+        [] => installed_features(client, &args.choices.namespace, &args.lease).await?,
         given => given.to_vec(),
     };
     let names: Vec<&str> = features.iter().map(|feature| feature.name()).collect();
@@ -72,9 +72,10 @@ async fn check(args: &Args) -> anyhow::Result<Report> {
         return Ok(report);
     }
     report.ok("cluster", "features", names.join(", "));
-    let objects = Installation::new(&features, &args.choices).objects(What::All)?;
+    let objects = Installation::new(&features, &args.choices).complete()?;
     let found = existing(client, &objects, &mut report).await?;
     deployments(&found, &mut report);
+    registered(args, &objects, &found, &mut report);
     certificates::check(args, client, (&features, &found), &mut report).await?;
     if !found.iter().any(is_webhook_configuration) {
         report.warn(
@@ -97,11 +98,11 @@ async fn check(args: &Args) -> anyhow::Result<Report> {
 }
 
 /// The features of which a characteristic object exists.
-async fn installed_features(args: &Args, client: &Client) -> anyhow::Result<Vec<Feature>> {
+pub(super) async fn installed_features(client: &Client, namespace: &str, lease: &str) -> anyhow::Result<Vec<Feature>> {
     let mut features = Vec::new();
     for feature in Feature::ALL {
         let webhooks = |name| named(ADMISSION_API, "ValidatingWebhookConfiguration", "", name);
-        let deployment = |name| named("apps/v1", "Deployment", &args.choices.namespace, name);
+        let deployment = |name| named("apps/v1", "Deployment", namespace, name);
         let signs = match feature {
             Feature::Admission => vec![webhooks("capstan"), deployment("capstan-webhook")],
             Feature::Mirroring => vec![webhooks("capstan-mirroring")],
@@ -109,12 +110,13 @@ async fn installed_features(args: &Args, client: &Client) -> anyhow::Result<Vec<
             Feature::ControlPlane => vec![webhooks("capstan-control-plane")],
             Feature::MachinePools => vec![webhooks("capstan-machine-pools")],
             controllers => {
-                let workload = installed::controllers(controllers, &args.lease);
+                let workload = installed::controllers(controllers, lease);
                 workload.map(|(_, name)| deployment(name)).into_iter().collect()
             }
         };
         for sign in signs {
-            if installed::get(client, &sign).await?.is_some() {
+            let found = installed::get(client, &sign).await?;
+            if found.is_some_and(|found| installed::is_own(&found)) {
                 features.push(feature);
                 break;
             }
@@ -128,6 +130,12 @@ async fn existing(client: &Client, objects: &[Value], report: &mut Report) -> an
     let mut found = Vec::new();
     for object in objects {
         match installed::get(client, object).await? {
+            Some(existing) if installed::is_foreign(object, &existing) => report.fail(
+                "objects",
+                format!("{} exists", title(object)),
+                "an object of another program has this name",
+                "Rename or delete that object, and apply the manifests again.",
+            ),
             Some(existing) => found.push(existing),
             None => report.fail(
                 "objects",
@@ -173,6 +181,52 @@ fn deployments(found: &[Value], report: &mut Report) {
 
 fn is_webhook_configuration(object: &Value) -> bool {
     text(object, "/kind").ends_with("WebhookConfiguration")
+}
+
+/// Each webhook configuration has the webhooks of its feature, and they are in force.
+fn registered(args: &Args, objects: &[Value], found: &[Value], report: &mut Report) {
+    const SECTION: &str = "webhooks";
+    let mut number = 0;
+    let mut is_complete = true;
+    for wanted in objects.iter().filter(|object| is_webhook_configuration(object)) {
+        let Some(stored) = found.iter().find(|stored| title(stored) == title(wanted)) else {
+            continue;
+        };
+        let fields = |webhook: &Value| {
+            let field = |pointer| text(webhook, pointer).to_owned();
+            (field("/name"), field("/failurePolicy"))
+        };
+        let stored: Vec<_> = webhooks_of(stored).map(fields).collect();
+        let wanted_webhooks: Vec<_> = webhooks_of(wanted).map(fields).collect();
+        number += wanted_webhooks.len();
+        let Some((name, policy)) = wanted_webhooks.iter().find(|webhook| !stored.contains(webhook)) else {
+            continue;
+        };
+        is_complete = false;
+        let state = match stored.iter().find(|(stored, _)| stored == name) {
+            Some((_, other)) => format!("{name} has failurePolicy {other}, not {policy}"),
+            None => format!("{name} is not registered"),
+        };
+        let remedy = if args.choices.static_webhooks {
+            "Apply the manifests again (manifests/README.md).".to_owned()
+        } else {
+            let namespace = &args.choices.namespace;
+            format!("kubectl -n {namespace} logs deployment/capstan-registration")
+        };
+        report.fail(
+            SECTION,
+            format!("the webhooks of {} are in force", title(wanted)),
+            state,
+            remedy,
+        );
+    }
+    if is_complete && number > 0 {
+        report.ok(
+            SECTION,
+            "the webhooks of all features are in force",
+            format!("{number}"),
+        );
+    }
 }
 
 /// A set outside of the home namespace, which only the validating webhook refuses. The API server

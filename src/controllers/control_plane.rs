@@ -6,6 +6,7 @@
 
 mod assess;
 mod members;
+mod parsed;
 mod running;
 mod undecodable;
 
@@ -38,6 +39,7 @@ use crate::runtime::{
 };
 pub use assess::Assessment;
 use members::OwnEtcd;
+use parsed::Parsed;
 
 pub use assess::of_view;
 pub use members::{Answer, EtcdMembers, EtcdPort};
@@ -61,6 +63,7 @@ pub struct ControlPlanes {
 #[derive(Debug, Default)]
 pub struct State {
     pending: PendingCreates,
+    parsed: Parsed,
 }
 
 impl ControlPlanes {
@@ -231,7 +234,15 @@ impl Reconcile for ControlPlanes {
         let is_live = source == Source::Live;
         state.pending.read(recorded, version, is_live, moment.instant);
         state.pending.add_to(&mut cluster, moment.instant, moment.time);
-        Observation::Found(assess::assess(Arc::clone(found), cluster, &set, view, &self.options))
+        let parsed = &mut state.parsed;
+        Observation::Found(assess::assess(
+            Arc::clone(found),
+            cluster,
+            &set,
+            view,
+            &self.options,
+            parsed,
+        ))
     }
 
     fn leadership(&self, is_leader: bool) {

@@ -26,7 +26,7 @@ use capstan_core::kcp::action::{Action, Step as CoreStep};
 use capstan_core::kcp::addons::{self, AddonChange};
 use capstan_core::kcp::assessment::{Assessment, Surroundings, assess};
 use capstan_core::kcp::certificates::{FoundSecret, is_renewed};
-use capstan_core::kcp::observed::{Observed, cluster_of};
+use capstan_core::kcp::observed::{Observed, ReadObject, SnapshotError, cluster_of};
 use capstan_core::kcp::plan::withdrawn_remediations;
 use capstan_core::kcp::state::condition::OWNER_REMEDIATED;
 use capstan_core::kcp::status::{STALLED, STEP_FAILS};
@@ -254,24 +254,31 @@ impl<W: Port> KubeadmControlPlanes<W> {
     fn observed(&self, object: &WholeObject, view: &View, known: &Known) -> Option<Observed> {
         let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
         let cluster = cluster_of(&object.metadata);
-        let mut values = vec![object.of_kind(&KUBEADM_CONTROL_PLANES)];
-        let owner = view
-            .objects
-            .get::<WholeObject>(&CLUSTER_API_CLUSTERS, namespace, &cluster);
-        values.extend(owner.map(|owner| owner.of_kind(&CLUSTER_API_CLUSTERS)));
-        for kind in [&CLUSTER_API_MACHINES, &KUBEADM_CONFIGS, &MACHINE_POOLS] {
-            let own = within(view, kind, namespace).filter(|object| object.cluster() == cluster);
-            values.extend(own.map(|object| object.of_kind(kind)));
-        }
-        let infrastructure = known.infrastructure.values().flatten();
-        values.extend(infrastructure.map(|object| object.0.clone()));
-        match Observed::of_objects(&values) {
-            Ok(observed) => Some(observed),
-            Err(error) => {
-                tracing::error!(%error, namespace, name = object.metadata.name(), "nothing is done with the control plane");
-                None
+        let read = || {
+            let mut objects = Vec::new();
+            let owner = view
+                .objects
+                .get::<WholeObject>(&CLUSTER_API_CLUSTERS, namespace, &cluster);
+            if let Some(owner) = owner {
+                objects.push(owner.read(&CLUSTER_API_CLUSTERS)?);
             }
-        }
+            for kind in [&CLUSTER_API_MACHINES, &KUBEADM_CONFIGS, &MACHINE_POOLS] {
+                for own in within(view, kind, namespace).filter(|object| object.cluster() == cluster) {
+                    objects.push(own.read(kind)?);
+                }
+            }
+            for object in known.infrastructure.values().flatten() {
+                objects.push(ReadObject::of(&object.0)?);
+            }
+            match object.read(&KUBEADM_CONTROL_PLANES)? {
+                ReadObject::ControlPlane(control_plane) => Ok(Some(Observed::of_read(&control_plane, objects))),
+                _ => Ok(None),
+            }
+        };
+        read().unwrap_or_else(|error: SnapshotError| {
+            tracing::error!(%error, namespace, name = object.metadata.name(), "nothing is done with the control plane");
+            None
+        })
     }
 }
 

@@ -30,6 +30,7 @@ use capstan_core::pool::plan::{WaitReason, plan};
 use capstan_core::pool::state::State as PoolState;
 use capstan_core::pool::{Mode, records, removal, status};
 use jiff::SignedDuration;
+use serde_json::json;
 
 use crate::runtime::{
     Cluster, EventSpec, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View, Watch,
@@ -451,8 +452,8 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         let is_current = |object: &ObjectRef| !written.contains(object);
         let now = reconciled.moment.time;
         let mut writes = Vec::new();
-        // Wire types always serialise.
-        let stored = serde_json::to_value(observed.pool.as_ref()).unwrap_or_default();
+        // The spec is not read.
+        let stored = json!({"metadata": observed.pool.metadata, "status": observed.pool.status});
         let patch = status::patch(&stored, pool, self.mode, plan, !state.drops_selector, now);
         if let Some(patch) = patch.filter(|_| is_current(&observed.key)) {
             let verb = Verb::PatchStatus(patch);

@@ -10,16 +10,29 @@ use maud::{Markup, html};
 
 use super::machines;
 use super::report::{Change, Mood, Report};
-use super::summary::{Summary, lower};
+use super::summary::{Item, Summary, lower};
 use super::tables::{self, value};
 use super::timeline::timeline;
+use super::words::BEFORE;
 
 /// The fields that the summary names.
 const NAMED: usize = 2;
 
-/// One control plane. `anchor` is its address on the page. A forecast is the state after an edit
-/// that was not sent.
-pub(super) fn control_plane(report: &Report, anchor: &str, is_forecast: bool) -> Markup {
+/// What a card shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ShownAs {
+    /// The state of a control plane.
+    State,
+    /// The last state that is known of a control plane. It names no action, because the state may
+    /// have changed.
+    LastKnown,
+    /// The state after an edit that was not sent.
+    Forecast,
+}
+
+/// One control plane. `anchor` is its address on the page.
+pub(super) fn control_plane(report: &Report, anchor: &str, shown_as: ShownAs) -> Markup {
+    let is_forecast = shown_as == ShownAs::Forecast;
     let forecast = if is_forecast { "Forecast of " } else { "" };
     let label = format!("{forecast}{} {}", report.kind, report.title());
     html! {
@@ -33,7 +46,7 @@ pub(super) fn control_plane(report: &Report, anchor: &str, is_forecast: bool) ->
                     }
                 }
             }
-            (state(report, &report.summary(), is_forecast))
+            (state(report, &report.summary(), shown_as))
             (notes(report))
             (machines::section(report, anchor))
             (timeline(report, anchor))
@@ -54,6 +67,7 @@ pub(super) fn class_of(mood: Mood) -> &'static str {
         Mood::Calm => "calm",
         Mood::Busy => "busy",
         Mood::Paused => "paused",
+        Mood::Unused => "unused",
         Mood::Alarm => "alarm",
     }
 }
@@ -64,6 +78,7 @@ pub(super) fn mark(mood: Mood) -> Markup {
         Mood::Calm => ("✓", "Good: "),
         Mood::Busy => ("…", "In progress: "),
         Mood::Paused => ("‖", "Waits for you: "),
+        Mood::Unused => ("i", "Not in use: "),
         Mood::Alarm => ("!", "Act: "),
     };
     html! {
@@ -78,13 +93,18 @@ pub(super) fn note_mark(sign: &str, spoken: &str) -> Markup {
 }
 
 /// What happens, why, and what the user must do.
-fn state(report: &Report, summary: &Summary, is_forecast: bool) -> Markup {
+fn state(report: &Report, summary: &Summary, shown_as: ShownAs) -> Markup {
+    let is_forecast = shown_as == ShownAs::Forecast;
     let (updated, total) = report.up_to_date();
     html! {
         div class={ "state " (class_of(summary.mood)) } {
             p class="headline" {
                 (mark(summary.mood))
-                span { @if is_forecast { "If you send this edit: " bdi { (lower(&summary.title)) } } @else { bdi { (summary.title) } } }
+                @match shown_as {
+                    ShownAs::Forecast => span { "If you send this edit: " bdi { (lower(&summary.title)) } },
+                    ShownAs::LastKnown => span { (BEFORE) bdi { (lower(&summary.title)) } },
+                    ShownAs::State => span { bdi { (summary.title) } },
+                }
             }
             @if !is_forecast { (machines::bar(report, &format!("{updated} of {total} up to date"))) }
             dl {
@@ -93,20 +113,30 @@ fn state(report: &Report, summary: &Summary, is_forecast: bool) -> Markup {
                 }
                 @if !report.changes.is_empty() {
                     // The change is not the reason of a problem.
-                    div { dt { @if matches!(summary.mood, Mood::Alarm | Mood::Paused) { "Change" } @else { "Why" } } dd { (count(report)) (why(&report.changes)) } }
+                    div { dt { @if matches!(summary.mood, Mood::Alarm | Mood::Paused | Mood::Unused) { "Change" } @else { "Why" } } dd { (count(report)) (why(&report.changes)) } }
                 }
-                div {
-                    dt { "You" }
-                    dd class="you" {
-                        @if is_forecast { p { "Nothing was sent. Send the edit yourself, for example with kubectl apply." } }
-                        @match summary.you.as_slice() {
-                            [one] => bdi { (one) },
-                            several => ul { @for action in several { li { bdi { (action) } } } },
+                @if shown_as != ShownAs::LastKnown {
+                    div {
+                        dt { "You" }
+                        dd class="you" {
+                            @if is_forecast { p { "Nothing was sent. Send the edit yourself, for example with kubectl apply." } }
+                            @match summary.you.as_slice() {
+                                [one] => (item(one)),
+                                several => ul { @for one in several { li { (item(one)) } } },
+                            }
                         }
                     }
                 }
             }
         }
+    }
+}
+
+/// An action, with its details.
+fn item(item: &Item) -> Markup {
+    html! {
+        bdi { (item.text) }
+        @if !item.details.is_empty() { " " span class="details" { bdi { (item.details) } } }
     }
 }
 

@@ -27,6 +27,8 @@ pub(super) struct Line {
     pub(super) mood: Mood,
     /// The sentence.
     pub(super) text: String,
+    /// What needs no action; empty if there is nothing.
+    pub(super) rest: String,
 }
 
 /// The kinds that manage the control plane of the cluster itself.
@@ -50,24 +52,28 @@ impl Content {
             .iter()
             .enumerate()
             .filter(|(position, _)| Some(*position) != own);
-        let control_planes = others.map(|(_, report)| (report.summary().mood, report.subject()));
-        let pairs = self
-            .mirrored
-            .iter()
-            .map(|pair| (pair.mood, format!("{} {}", pair.kind, pair.name)));
-        let others: Vec<(Mood, String)> = control_planes.chain(pairs).collect();
+        let control_planes = others.map(|(_, report)| Other {
+            mood: report.summary().mood,
+            subject: report.subject(),
+        });
+        let pairs = self.mirrored.iter().map(|pair| Other {
+            mood: pair.mood,
+            subject: format!("{} {}", pair.kind, pair.name),
+        });
+        let others: Vec<Other> = control_planes.chain(pairs).collect();
         let first = own.and_then(|own| self.reports.get(own)).map(|report| {
             let summary = report.summary();
             let text = format!("{}: {}", report.subject(), lower(&summary.title));
             Line {
                 mood: summary.mood,
                 text,
+                rest: String::new(),
             }
         });
-        let adjective = if first.is_some() { "other " } else { "" };
+        let mood = first.as_ref().map(|line| line.mood);
         first
             .into_iter()
-            .chain((!others.is_empty()).then(|| counted(&others, adjective)))
+            .chain((!others.is_empty()).then(|| counted(&others, mood)))
             .collect()
     }
 
@@ -95,56 +101,66 @@ impl Content {
     }
 }
 
+/// An object that is not the control plane of the cluster itself.
+struct Other {
+    mood: Mood,
+    subject: String,
+}
+
 /// The most objects that a sentence names.
 const NAMED: usize = 3;
 
-/// Which objects need a user, wait, or change.
-fn counted(objects: &[(Mood, String)], adjective: &str) -> Line {
-    let of = |wanted: Mood| -> Vec<&str> {
-        let those = objects.iter().filter(|(mood, _)| *mood == wanted);
-        those.map(|(_, name)| name.as_str()).collect()
-    };
-    // So many objects, with the verb for one and for several, and their names.
-    let sentence = |names: &[&str], one: &str, several: &str| {
+/// On which objects a user must act, and which change. `first` is the state of the control plane of
+/// the cluster itself, if there is one.
+fn counted(objects: &[Other], first: Option<Mood>) -> Line {
+    let named = |mood: Mood| -> Option<String> {
+        let names: Vec<&str> = objects
+            .iter()
+            .filter(|one| one.mood == mood)
+            .map(|one| one.subject.as_str())
+            .collect();
         let more = if names.len() > NAMED { ", …" } else { "" };
-        let names_shown = names.iter().take(NAMED).copied().collect::<Vec<&str>>().join(", ");
-        match names.len() {
-            1 => format!("1 {adjective}object {one}: {names_shown}."),
-            count => format!("{count} {adjective}objects {several}: {names_shown}{more}."),
-        }
+        let shown = names.iter().take(NAMED).copied().collect::<Vec<&str>>().join(", ");
+        (!names.is_empty()).then(|| format!("{shown}{more}"))
     };
-    let (alarms, paused, busy) = (of(Mood::Alarm), of(Mood::Paused), of(Mood::Busy));
-    let waiting = || sentence(&paused, "waits until you act", "wait until you act");
-    let (mood, text) = if !alarms.is_empty() {
-        let problems = sentence(&alarms, "has a problem", "have a problem");
-        let text = if paused.is_empty() {
-            problems
-        } else {
-            format!("{problems} {}", waiting())
-        };
-        (Mood::Alarm, text)
-    } else if !paused.is_empty() {
-        (Mood::Paused, format!("Nothing else is wrong. {}", waiting()))
-    } else if !busy.is_empty() {
-        let count = busy.len();
-        let verb = if count == 1 { "object is" } else { "objects are" };
-        (
-            Mood::Busy,
-            format!("No action is needed. {count} {adjective}{verb} in progress."),
-        )
-    } else {
-        let count = objects.len();
-        let verb = if count == 1 {
-            "object is as it"
-        } else {
-            "objects are as they"
-        };
-        (
-            Mood::Calm,
-            format!("No action is needed. {count} {adjective}{verb} must be."),
-        )
+    let (alarms, paused, unused) = (named(Mood::Alarm), named(Mood::Paused), named(Mood::Unused));
+    let mood = match (&alarms, &paused) {
+        (Some(_), _) => Mood::Alarm,
+        (None, Some(_)) => Mood::Paused,
+        (None, None) if objects.iter().any(|one| one.mood == Mood::Busy) => Mood::Busy,
+        (None, None) => Mood::Calm,
     };
-    Line { mood, text }
+    // A user reads the state of the control plane of the cluster first.
+    let begins = match first {
+        None => "",
+        Some(Mood::Calm | Mood::Busy | Mood::Unused) => "No action is needed for the control plane. ",
+        Some(Mood::Paused) => "The control plane can wait for you. ",
+        Some(Mood::Alarm) => "You must act on the control plane. ",
+    };
+    let also = if first == Some(Mood::Alarm) { "also " } else { "" };
+    let text = match (alarms, paused) {
+        (Some(alarms), None) => format!("{begins}You must {also}act on {alarms}."),
+        (Some(alarms), Some(paused)) => format!("{begins}You must {also}act on {alarms}. {paused} can wait for you."),
+        (None, Some(paused)) => format!("{begins}Nothing else is wrong. {paused} can wait for you."),
+        (None, None) => match first {
+            Some(Mood::Alarm | Mood::Paused) => format!("{begins}No other object needs you."),
+            _ => "No action is needed.".to_owned(),
+        },
+    };
+    let busy = objects.iter().filter(|one| one.mood == Mood::Busy).count();
+    let other = if first.is_some() { "other " } else { "" };
+    let busy = match busy {
+        0 => None,
+        1 => Some(format!("1 {other}object is in progress.")),
+        busy => Some(format!("{busy} {other}objects are in progress.")),
+    };
+    let unused = unused.map(|unused| format!("Not in use: {unused}."));
+    let rest: Vec<String> = busy.into_iter().chain(unused).collect();
+    Line {
+        mood,
+        text,
+        rest: rest.join(" "),
+    }
 }
 
 /// One of the two APIs.
@@ -219,6 +235,22 @@ impl Mirrored {
         }
     }
 
+    /// What a user must do for a pair that needs one.
+    pub(super) fn action(&self) -> String {
+        let object = match self.authoritative {
+            Some(Side::MachineApi) => "the object of the Machine API",
+            Some(Side::ClusterApi) => "the object of Cluster API",
+            None => "one of the two objects",
+        };
+        if self.role(Side::ClusterApi) == Role::Absent && self.authoritative == Some(Side::ClusterApi) {
+            return String::from("Restore the object of Cluster API.");
+        }
+        match self.migration.starts_with("stopped: ") {
+            true => String::from("Set status.synchronizedAPI to the API that was authoritative."),
+            false => format!("Correct {object}."),
+        }
+    }
+
     /// The role of the object in one of the APIs.
     pub(super) fn role(&self, side: Side) -> Role {
         match self.authoritative {
@@ -272,34 +304,32 @@ mod tests {
         let alarm = of(json!({"degraded": [{"reason": "X", "message": "x"}]}));
         assert_eq!(content(&[&calm]).summary(), []);
         for (all, mood, text) in [
-            (
-                vec![&calm, &calm],
-                Mood::Calm,
-                "No action is needed. 2 objects are as they must be.",
-            ),
-            (
-                vec![&calm, &busy],
-                Mood::Busy,
-                "No action is needed. 1 object is in progress.",
-            ),
+            (vec![&calm, &calm], Mood::Calm, "No action is needed."),
+            (vec![&calm, &busy], Mood::Busy, "No action is needed."),
             (
                 vec![&calm, &busy, &paused],
                 Mood::Paused,
-                "Nothing else is wrong. 1 object waits until you act: KubeadmControlPlane a.",
+                "Nothing else is wrong. KubeadmControlPlane a can wait for you.",
             ),
             (
                 vec![&alarm, &alarm],
                 Mood::Alarm,
-                "2 objects have a problem: KubeadmControlPlane a, KubeadmControlPlane a.",
+                "You must act on KubeadmControlPlane a, KubeadmControlPlane a.",
             ),
             (
                 vec![&calm, &busy, &paused, &alarm],
                 Mood::Alarm,
-                "1 object has a problem: KubeadmControlPlane a. 1 object waits until you act: KubeadmControlPlane a.",
+                "You must act on KubeadmControlPlane a. KubeadmControlPlane a can wait for you.",
             ),
         ] {
             let text = text.to_owned();
-            assert_eq!(content(&all).summary(), [Line { mood, text }]);
+            let rest = if all.contains(&&busy) {
+                "1 object is in progress."
+            } else {
+                ""
+            }
+            .to_owned();
+            assert_eq!(content(&all).summary(), [Line { mood, text, rest }]);
         }
     }
 
@@ -316,7 +346,10 @@ mod tests {
                     Mood::Busy,
                     "ControlPlaneMachineSet cluster: in progress: 0 of 0 up to date"
                 ),
-                (Mood::Alarm, "1 other object has a problem: MachinePool pool."),
+                (
+                    Mood::Alarm,
+                    "No action is needed for the control plane. You must act on MachinePool pool."
+                ),
             ]
         );
     }

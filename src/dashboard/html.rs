@@ -2,7 +2,7 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::card::{control_plane, mark, note_mark};
+use super::card::{ShownAs, control_plane, mark, note_mark};
 use super::content::Content;
 use super::direction::neutral;
 use super::overview;
@@ -21,13 +21,14 @@ pub(super) fn content(state: &Result<Content, String>) -> Markup {
                 (overview::before(state))
                 div class=(if state.outdated.is_some() { "known outdated-state" } else { "known" }) {
                     @if let Some(reason) = &state.empty {
-                        div class="state paused" {
-                            p class="headline" { (note_mark("i", "Note: ")) span { "No control plane found" } }
+                        div class="state unused" {
+                            p class="headline" { (note_mark("i", "Note: ")) span { "Nothing to show here" } }
                             p { bdi { (reason) } }
+                            p { "No action is needed if you expected none. This page changes nothing." }
                         }
                     }
                     @for (position, report, _) in overview::by_urgency(&state.reports) {
-                        (control_plane(report, &overview::anchor(position), false))
+                        (control_plane(report, &overview::anchor(position), shown_as(state)))
                     }
                     (overview::after(state))
                 }
@@ -40,6 +41,14 @@ pub(super) fn content(state: &Result<Content, String>) -> Markup {
             },
         }
     })
+}
+
+/// The state of a cluster that does not respond may have changed.
+fn shown_as(state: &Content) -> ShownAs {
+    match state.outdated {
+        Some(_) => ShownAs::LastKnown,
+        None => ShownAs::State,
+    }
 }
 
 /// The page of a server. Its links are relative to the address with the token. It follows a cluster
@@ -57,7 +66,7 @@ pub(super) fn page(state: &Result<Content, String>, source: &str, is_live: bool)
                 header class="banner" {
                     (title(source))
                     p id="connection" class="waiting" role="status" data-live=[is_live.then_some("")] {
-                        @if is_live { "connecting" } @else { "shows files, and does not follow them" }
+                        @if is_live { "connecting" } @else { "from files, not live" }
                     }
                     nav aria-label="Page" {
                         a href="#edit-title" { "Try an edit" }

@@ -115,7 +115,7 @@ fn control_plane(report: &Report) -> Markup {
         top += height(line);
     }
     let doing = match (summary.mood, summary.you.first()) {
-        (Mood::Alarm | Mood::Paused, Some(you)) => you,
+        (Mood::Alarm | Mood::Paused | Mood::Unused, Some(you)) => &you.text,
         _ => &summary.now,
     };
     let title = width - 2 * GAP - 28;
@@ -136,7 +136,7 @@ fn look_of(mood: Mood) -> Look {
     match mood {
         Mood::Calm => Look::Fine,
         Mood::Busy => Look::Starting,
-        Mood::Paused => Look::Outdated,
+        Mood::Paused | Mood::Unused => Look::Outdated,
         Mood::Alarm => Look::Unready,
     }
 }
@@ -147,6 +147,7 @@ fn sign(mood: Mood) -> &'static str {
         "calm" => "✓",
         "busy" => "…",
         "paused" => "‖",
+        "unused" => "i",
         _ => "!",
     }
 }

@@ -7,7 +7,7 @@ use super::card::{class_of, mark};
 use super::content::{Content, Mirrored, Role, SeenEvent, Side, is_own};
 use super::report::{Mood, Report};
 use super::summary::Summary;
-use super::words::sentence;
+use super::words::{BEFORE, sentence};
 
 /// The most mirrored objects that are shown at once. The others can be opened.
 const SHOWN: usize = 10;
@@ -22,10 +22,10 @@ pub(super) fn before(state: &Content) -> Markup {
     html! {
         @if let Some(reason) = &state.outdated {
             div class="state alarm" id="outdated" {
-                p class="headline" { (mark(Mood::Alarm)) span { "This is an old state" } }
+                p class="headline" { (mark(Mood::Alarm)) span { "The API server does not answer: this is an old state" } }
                 p { bdi { (reason) } }
                 p {
-                    "Check that the API server runs, and that this machine reaches it. Do not act on the state below: "
+                    "Check that the API server runs, and that this computer reaches it. Do not act on the state below: "
                     "it may have changed."
                 }
             }
@@ -39,7 +39,11 @@ pub(super) fn before(state: &Content) -> Markup {
         @if let Some(mood) = lines.iter().map(|line| line.mood).min_by_key(|mood| urgency(*mood)) {
             section class={ "overview state " (class_of(mood)) } aria-label="All objects" {
                 @for line in &lines {
-                    p class="headline summary" { (mark(line.mood)) span { bdi { (shortened(&line.text)) } } }
+                    p class="headline summary" {
+                        (mark(line.mood))
+                        span { @if state.outdated.is_some() { (BEFORE) } bdi { (shortened(&line.text)) } }
+                    }
+                    @if !line.rest.is_empty() { p class="rest" { bdi { (shortened(&line.rest)) } } }
                 }
                 @if !state.reports.is_empty() { (objects(state)) }
             }
@@ -106,7 +110,8 @@ fn urgency(mood: Mood) -> u8 {
         Mood::Alarm => 0,
         Mood::Paused => 1,
         Mood::Busy => 2,
-        Mood::Calm => 3,
+        Mood::Unused => 3,
+        Mood::Calm => 4,
     }
 }
 
@@ -114,9 +119,19 @@ fn urgency(mood: Mood) -> u8 {
 fn now(summary: &Summary) -> Markup {
     html! {
         @match (summary.mood, summary.you.first(), summary.now.as_str()) {
-            (Mood::Alarm | Mood::Paused, Some(you), _) => td class="action" data-label="Now" { strong { "You: " } bdi { (shortened(you)) } },
+            (Mood::Alarm | Mood::Paused | Mood::Unused, Some(you), _) => (action(&you.text, &you.details)),
             (_, _, "") => td data-label="Now" {},
             (_, _, now) => td data-label="Now" { bdi class="clamp" { (shortened(now)) } },
+        }
+    }
+}
+
+/// What a user must do, and why.
+fn action(text: &str, details: &str) -> Markup {
+    html! {
+        td class="action" {
+            strong { "You: " bdi { (shortened(text)) } }
+            @if !details.is_empty() { " " span class="clamp" { bdi { (shortened(details)) } } }
         }
     }
 }
@@ -143,8 +158,8 @@ fn problem(pair: &Mirrored) -> Markup {
     html! {
         tr {
             th scope="row" { (mark(pair.mood)) a href="#both-apis" { span class="kind" { (pair.kind) } " " bdi { (pair.name) } } }
-            td data-label="State" { "Not synchronized between both APIs" }
-            td data-label="Now" { bdi { (sentence(&shortened(pair.problem()))) } }
+            td data-label="State" { "Not synchronized between the Machine API and Cluster API" }
+            (action(&pair.action(), &sentence(pair.problem())))
         }
     }
 }
@@ -305,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pair_with_a_problem_has_a_line_with_its_reason() {
+    fn each_pair_with_a_problem_has_a_line_with_its_reason_and_what_to_do() {
         let broken = Mirrored {
             synchronized: "no: the field spec.x cannot be converted".to_owned(),
             ..pair("broken", Mood::Alarm)
@@ -317,6 +332,7 @@ mod tests {
         };
         let page = objects(&state).into_string();
         assert!(page.contains("The field spec.x cannot be converted"), "{page}");
+        assert!(page.contains("Correct the object of the Machine API"), "{page}");
         assert!(page.contains("1 pair, 0 in migration, 0 with a problem"), "{page}");
     }
 

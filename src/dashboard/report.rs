@@ -237,6 +237,8 @@ pub enum Mood {
     Busy,
     /// The controller continues when a user acts. Nothing is wrong.
     Paused,
+    /// Another object manages the machines. A user may decide which of the two stays.
+    Unused,
     /// A user must act.
     Alarm,
 }

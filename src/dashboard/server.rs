@@ -285,7 +285,7 @@ fn one_answer(verdict: &Verdict, anchor: &str) -> maud::Markup {
             @if let Some(after) = &verdict.after {
                 div class="forecast" {
                     p class="ribbon" { "Forecast" span { "What would follow. Nothing was sent to the cluster." } }
-                    (card::control_plane(after, anchor, true))
+                    (card::control_plane(after, anchor, card::ShownAs::Forecast))
                 }
             }
         }

@@ -3,7 +3,8 @@
 //! The words come from the fields of the report: the reasons and waits of the plan. Nothing here
 //! reads the text of a message.
 
-use super::report::{Mood, Placed, Progress, Report, Step, Wait, domain};
+use super::actions::action;
+use super::report::{Mood, Placed, Progress, Reason, Report, Step, Wait, domain};
 use super::words::{sentence, words};
 
 /// What a user reads first.
@@ -16,7 +17,36 @@ pub(super) struct Summary {
     /// What the controller does or waits for now; empty if it does nothing.
     pub(super) now: String,
     /// What the user must do, one item for each action.
-    pub(super) you: Vec<String>,
+    pub(super) you: Vec<Item>,
+}
+
+/// An action of a user, or that none is needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    /// In a few words.
+    pub(super) text: String,
+    /// On which objects, and why; empty if the text says it.
+    pub(super) details: String,
+}
+
+impl From<String> for Item {
+    fn from(text: String) -> Self {
+        let details = String::new();
+        Self { text, details }
+    }
+}
+
+impl Item {
+    /// The action for a reason to stop.
+    fn of(reason: &Reason) -> Self {
+        match action(&reason.reason) {
+            Some(text) => Self {
+                text: text.to_owned(),
+                details: sentence(&reason.message),
+            },
+            None => Self::from(sentence(&reason.message)),
+        }
+    }
 }
 
 const NOTHING: &str = "No action is needed for this object.";
@@ -30,6 +60,10 @@ const FOR_A_USER: [&str; 6] = [
     "Acknowledgement",
     "CannotBeRemediated",
 ];
+
+/// What ends the limit of a rollout.
+const LIMITED: &str =
+    "If the machines that are up to date work well, raise or remove the annotation capstan.dev/rollout-limit.";
 
 /// The most actions of a user that the summary names.
 const NAMED: usize = 5;
@@ -54,7 +88,7 @@ impl Report {
                     mood: Mood::Calm,
                     title: format!("Inactive: {owner} manages the machines"),
                     now: String::new(),
-                    you: vec![NOTHING.to_owned()],
+                    you: vec![NOTHING.to_owned().into()],
                 },
                 None => self.inactive(),
             };
@@ -78,10 +112,10 @@ impl Report {
             .collect();
         let reasons = reasons.join(", ");
         let step = self.next_of_machines();
-        let you = self.degraded.iter().map(|reason| reason.message.clone()).collect();
+        let you = self.degraded.iter().map(Item::of).collect();
         if let Some(owner) = &self.managed_by {
             return Summary {
-                mood: Mood::Paused,
+                mood: Mood::Unused,
                 title: format!("Unused: {owner} manages the machines"),
                 now: String::new(),
                 you,
@@ -124,13 +158,18 @@ impl Report {
             mood,
             title: title.to_owned(),
             now: String::new(),
-            you: vec![you],
+            you: vec![you.into()],
         }
     }
 
     fn working(&self) -> Summary {
         let (updated, total) = self.up_to_date();
-        let counted = format!("{updated} of {total} up to date");
+        let counted = match self.existing() {
+            existing if (1..total).contains(&existing) => {
+                format!("{updated} of {total} up to date, {existing} of {total} exist")
+            }
+            _ => format!("{updated} of {total} up to date"),
+        };
         let continues = match self.kind.as_str() {
             "ControlPlaneMachineSet" => format!("{NOTHING} The controller continues by itself."),
             // The last line of the card says whether there is one.
@@ -158,7 +197,7 @@ impl Report {
                     false => format!("Rolling out a change: {counted}"),
                 },
                 match next {
-                    Next::Step(step) => step.sentence(),
+                    Next::Step(step) => self.with_what_follows(step),
                     Next::Wait(wait) => wait.sentence(),
                     Next::User => String::new(),
                 },
@@ -168,11 +207,22 @@ impl Report {
         Summary {
             you: match mood {
                 Mood::Paused => self.of_user(),
-                _ => vec![you],
+                _ => vec![you.into()],
             },
             mood,
             title,
             now,
+        }
+    }
+
+    /// A step. If it replaces nothing, the first later step that does follows.
+    fn with_what_follows(&self, step: &Step) -> String {
+        let changes_machines = |step: &&Step| matches!(step.action.as_str(), "create" | "delete");
+        match self.rollout.iter().find(changes_machines) {
+            Some(later) if step.action == "patch" => {
+                format!("{}. After it, {}", step.sentence(), lower(&later.sentence()))
+            }
+            _ => step.sentence(),
         }
     }
 
@@ -184,7 +234,7 @@ impl Report {
         reasons.sort_unstable();
         reasons.dedup();
         match reasons.as_slice() {
-            ["Limit"] => "Stopped by the limit of the rollout",
+            ["Limit"] => "Paused by the rollout limit",
             ["Pause"] => "Paused",
             ["UserDelete" | "OnDelete"] => "Waits until you delete machines",
             _ => "Continues when you act",
@@ -192,21 +242,24 @@ impl Report {
     }
 
     /// What only a user can do, once each.
-    fn of_user(&self) -> Vec<String> {
+    fn of_user(&self) -> Vec<Item> {
         let for_a_user = |wait: &&Wait| FOR_A_USER.contains(&wait.reason.as_str());
         let waits = self.waits.iter().filter(for_a_user);
         let action = |wait: &Wait| match wait.reason.as_str() {
-            // The message says only that the rollout is limited.
-            "Limit" => String::from("Raise or remove the annotation capstan.dev/rollout-limit of the set."),
-            _ => sentence(&wait.message),
+            "Limit" => Item {
+                text: String::from(LIMITED),
+                details: sentence(&wait.message),
+            },
+            _ => Item::from(sentence(&wait.message)),
         };
-        let mut messages: Vec<String> = waits.map(action).collect();
-        messages.dedup();
-        if let Some(more) = messages.len().checked_sub(NAMED + 1) {
-            messages.truncate(NAMED);
-            messages.push(format!("And {} more, which are listed below", more + 1));
+        let mut items: Vec<Item> = waits.map(action).collect();
+        // All machines wait for the same edit.
+        items.dedup_by(|later, first| later == first || later.text == LIMITED && first.text == LIMITED);
+        if let Some(more) = items.len().checked_sub(NAMED + 1) {
+            items.truncate(NAMED);
+            items.push(Item::from(format!("And {} more, which are listed below", more + 1)));
         }
-        messages
+        items
     }
 
     /// A step that creates or deletes a machine.
@@ -223,6 +276,12 @@ impl Report {
         let other = || self.waits.first().map(Next::Wait);
         let patch = || self.next.first().map(Next::Step);
         of_machines.or_else(of_user).or_else(other).or_else(patch)
+    }
+
+    /// How many machines exist and are not being deleted.
+    fn existing(&self) -> usize {
+        let machines = self.placement.iter().flat_map(|place| &place.machines);
+        machines.filter(|machine| !machine.deleting).count()
     }
 
     /// How many machines or indexes are up to date, and how many there are.
@@ -280,7 +339,7 @@ impl Step {
         };
         match self.action.as_str() {
             "patch" => format!(
-                "The controller updates metadata of {}; no machine is replaced",
+                "The controller updates metadata of {}; this step replaces no machine",
                 self.subject()
             ),
             "remove-member" => format!("The controller removes etcd member {}{because}", self.subject()),
@@ -320,7 +379,9 @@ mod tests {
             (Mood::Alarm, "You must act: unmanaged nodes")
         );
         assert_eq!(all.now, "The controller creates m-3 in a, because index 0 is empty");
-        assert_eq!(all.you, ["remove the node x"]);
+        let text = "Remove the nodes without a machine, or give them machines.".to_owned();
+        let details = "Remove the node x".to_owned();
+        assert_eq!(all.you, [Item { text, details }]);
         let stopped = summary(&json!({"waits": wait, "degraded": degraded}));
         assert_eq!(stopped.title, "Stopped until you act: unmanaged nodes");
         let change = json!([{"field": "instanceType", "old": "a", "new": "b"}]);
@@ -331,7 +392,7 @@ mod tests {
         assert_eq!(working.now, "The controller creates m-3 in a, because index 0 is empty");
         assert_eq!(summary(&json!({"waits": wait})).mood, Mood::Busy);
         assert_eq!(summary(&json!({})).title, "All machines are up to date");
-        assert_eq!(summary(&json!({})).you, [NOTHING]);
+        assert_eq!(summary(&json!({})).you, [Item::from(NOTHING.to_owned())]);
     }
 
     #[test]
@@ -351,7 +412,7 @@ mod tests {
         assert_eq!(summary(&json!({"next": next, "waits": wait})).now, "Waiting for m-0");
         assert_eq!(
             summary(&json!({"next": next})).now,
-            "The controller updates metadata of m-1; no machine is replaced"
+            "The controller updates metadata of m-1; this step replaces no machine"
         );
     }
 
@@ -362,7 +423,7 @@ mod tests {
             let waiting = summary(&json!({"waits": waits}));
             assert_eq!(
                 (waiting.mood, waiting.you),
-                (Mood::Paused, vec!["Delete m-0".to_owned()])
+                (Mood::Paused, vec![Item::from("Delete m-0".to_owned())])
             );
         }
     }
@@ -374,7 +435,7 @@ mod tests {
         let you = summary(&json!({"waits": waits})).you;
         assert_eq!(you.len(), 6);
         assert_eq!(
-            (you[0].as_str(), you[5].as_str()),
+            (you[0].text.as_str(), you[5].text.as_str()),
             ("Delete m-0", "And 15 more, which are listed below")
         );
     }
@@ -383,16 +444,19 @@ mod tests {
     fn a_limited_rollout_names_the_annotation_once() {
         let wait = json!({"for": "Limit", "message": "m-0 is outdated; the rollout is limited"});
         let limited = summary(&json!({"waits": [wait, wait]}));
-        let expected = "Raise or remove the annotation capstan.dev/rollout-limit of the set.";
-        assert_eq!((limited.mood, limited.you), (Mood::Paused, vec![expected.to_owned()]));
-        assert_eq!(limited.title, "Stopped by the limit of the rollout: 0 of 0 up to date");
+        let expected = Item {
+            text: LIMITED.to_owned(),
+            details: "m-0 is outdated; the rollout is limited".to_owned(),
+        };
+        assert_eq!((limited.mood, limited.you), (Mood::Paused, vec![expected]));
+        assert_eq!(limited.title, "Paused by the rollout limit: 0 of 0 up to date");
     }
 
     #[test]
     fn inactive_and_paused_are_two_states() {
         let inactive = summary(&json!({"active": false, "activation": [{"action": "create"}]}));
         assert_eq!(inactive.mood, Mood::Calm);
-        assert!(inactive.you[0].contains("would take 1 steps"), "{inactive:?}");
+        assert!(inactive.you[0].text.contains("would take 1 steps"), "{inactive:?}");
         let paused = summary(&json!({"active": false, "kind": "KubeadmControlPlane"}));
         assert_eq!(paused.mood, Mood::Paused);
     }

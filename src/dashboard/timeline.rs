@@ -107,7 +107,7 @@ fn patched(steps: &[&Step]) -> Markup {
 fn step_of(step: &Step) -> Markup {
     let place = domain(&step.failure_domain);
     html! {
-        strong { (step.action) } " " bdi { (step.subject()) }
+        strong { (step.action) } @if step.action == "patch" { " the metadata of " } @else { " " } bdi { (step.subject()) }
         @if !place.is_empty() { " in " bdi { (place) } }
         @if !step.because.is_empty() { span class="because" { "because " bdi { (step.because) } } }
     }

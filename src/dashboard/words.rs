@@ -1,4 +1,7 @@
-//! Identifiers of the API in plain words.
+//! Identifiers of the API in plain words, and phrases that several sections of the page share.
+
+/// Before what the page says about a state that may have changed.
+pub(super) const BEFORE: &str = "Last known state: ";
 
 /// A word in CamelCase such as `AllReplicasUpdated` in words: "All replicas updated". A text that
 /// is not one identifier stays as it is.

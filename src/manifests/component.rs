@@ -2,8 +2,8 @@
 //! `kustomization.yaml` is the only source of them, so `kubectl apply -k` and `capstan manifests`
 //! install the same objects.
 //!
-//! Supported are JSON patches, and the strategic merge patch `$patch: delete`. This module decides
-//! nothing about what to install.
+//! Supported are JSON patches, the strategic merge patch `$patch: delete`, and a merge patch that
+//! only removes fields. This module decides nothing about what to install.
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
@@ -31,19 +31,37 @@ struct Entry {
     patch: String,
 }
 
-/// The objects to patch: all of a kind, or the one with this name.
+/// The objects to patch: all of a kind, the one with this name, or those whose label has another
+/// value: `label!=value`.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Target {
     kind: String,
     name: Option<String>,
+    #[serde(rename = "labelSelector")]
+    label_selector: Option<String>,
 }
 
 impl Target {
     fn selects(&self, object: &Value) -> bool {
         let named = |name: &String| object.pointer("/metadata/name").and_then(Value::as_str) == Some(name);
-        object.get("kind").and_then(Value::as_str) == Some(&self.kind) && self.name.as_ref().is_none_or(named)
+        let has_another = |selector: &String| {
+            let labels = object.pointer("/metadata/labels");
+            selector.split_once("!=").is_some_and(|(label, value)| {
+                labels.and_then(|labels| labels.get(label)).and_then(Value::as_str) != Some(value)
+            })
+        };
+        object.get("kind").and_then(Value::as_str) == Some(&self.kind)
+            && self.name.as_ref().is_none_or(named)
+            && self.label_selector.as_ref().is_none_or(has_another)
     }
+}
+
+/// The fields that a merge patch removes from an object, if it changes nothing else.
+fn removed(patch: &Value) -> Option<Vec<&String>> {
+    let fields = patch.as_object()?.iter();
+    let fields = fields.filter(|(name, _)| !["apiVersion", "kind", "metadata"].contains(&name.as_str()));
+    fields.map(|(name, value)| value.is_null().then_some(name)).collect()
 }
 
 /// Patches the objects of files, as the component with this `kustomization.yaml` does. The text of
@@ -75,8 +93,13 @@ fn apply_to(patches: &[Entry], text: &str) -> anyhow::Result<Option<String>> {
             for object in objects.iter_mut().filter(|object| target.selects(object)) {
                 json_patch::patch(object, &operations)?;
             }
+        } else if let Some(fields) = removed(&content) {
+            let selected = objects.iter_mut().filter(|object| target.selects(object));
+            for object in selected.filter_map(Value::as_object_mut) {
+                object.retain(|name, _| !fields.contains(&name));
+            }
         } else {
-            bail!("a patch must be a JSON patch or $patch: delete");
+            bail!("a patch must be a JSON patch, $patch: delete, or remove fields");
         }
     }
     if objects == before {
@@ -119,6 +142,27 @@ mod tests {
         let delete = |kind: &str| format!("- target: {{kind: {kind}}}\n  patch: '{{$patch: delete}}'\n");
         assert!(!applied(&delete("A")).unwrap()[0].1.contains("kind: A"));
         assert!(applied(&(delete("A") + &delete("B"))).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_field_is_removed_also_twice() {
+        let remove = "- target: {kind: A}\n  patch: '{kind: A, metadata: {name: all}, list: null}'\n";
+        for patches in [remove.to_owned(), remove.repeat(2)] {
+            let files = applied(&patches).unwrap();
+            let objects: Vec<serde_json::Value> = serde_saphyr::from_multiple(&files[0].1).unwrap();
+            assert_eq!(objects[0], serde_json::json!({"kind": "A", "metadata": {"name": "a"}}));
+        }
+    }
+
+    #[test]
+    fn an_object_with_the_excluded_label_is_not_patched() {
+        let file = "kind: A\nmetadata: {name: a, labels: {b: c}}\n---\nkind: A\nmetadata: {name: d}\n";
+        let patch =
+            "- target: {kind: A, labelSelector: b!=c}\n  patch: '[{op: add, path: /metadata/labels, value: {}}]'\n";
+        let files = apply(&component(patch), vec![("file.yaml".to_owned(), file.to_owned())]).unwrap();
+        let objects: Vec<serde_json::Value> = serde_saphyr::from_multiple(&files[0].1).unwrap();
+        assert_eq!(objects[0]["metadata"]["labels"], serde_json::json!({"b": "c"}));
+        assert_eq!(objects[1]["metadata"]["labels"], serde_json::json!({}));
     }
 
     #[test]

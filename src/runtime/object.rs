@@ -36,9 +36,9 @@ impl<T> WatchedObject<T> {
     }
 }
 
-impl<'de, T: CachedObject> Deserialize<'de> for WatchedObject<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut object = Value::deserialize(deserializer)?;
+impl<T: CachedObject> WatchedObject<T> {
+    /// An object as the API server gives it.
+    pub fn of(mut object: Value) -> Self {
         let text = |object: &Value, field: &str| {
             let value = object.get("metadata")?.get(field)?.as_str()?;
             Some(value.to_owned())
@@ -54,15 +54,14 @@ impl<'de, T: CachedObject> Deserialize<'de> for WatchedObject<T> {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }
-        // Decoded by reference, so that the JSON is still there if decoding fails.
-        let content = match T::deserialize(&object) {
-            Ok(decoded) => Ok(Arc::new(decoded)),
-            Err(error) => Err(Undecodable {
-                reason: error.to_string(),
-                raw: Arc::new(object),
-            }),
-        };
-        Ok(Self { meta, content })
+        let content = T::decode(object).map(Arc::new);
+        Self { meta, content }
+    }
+}
+
+impl<'de, T: CachedObject> Deserialize<'de> for WatchedObject<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(Self::of)
     }
 }
 

@@ -80,11 +80,9 @@ async fn a_user_follows_a_rollout_and_tries_edits_in_a_browser() {
     // Without the limit, the page may be complete before the browser sees one machine of three.
     world.edit(&limit(&json!("1"))).await.unwrap();
     let running = world.start_controllers("one").await.unwrap();
+    browser.shows("Paused by the rollout limit: 1 of 3 up to date").await;
     browser
-        .shows("Stopped by the limit of the rollout: 1 of 3 up to date")
-        .await;
-    browser
-        .shows("Raise or remove the annotation capstan.dev/rollout-limit")
+        .shows("raise or remove the annotation capstan.dev/rollout-limit")
         .await;
     browser.screenshot("rollout-limited").await;
     world.edit(&limit(&json!(null))).await.unwrap();
@@ -133,12 +131,14 @@ async fn the_page_shows_every_control_plane_and_both_apis(browser: &Browser) {
     let overview = browser.text_of(".overview").await;
     for text in [
         "ControlPlaneMachineSet cluster: all machines are up to date",
-        "1 other object has a problem: MachineSet edge. 1 other object waits until you act: ControlPlane cluster.",
+        "No action is needed for the control plane. You must act on MachineSet edge.",
+        "Not in use: ControlPlane cluster.",
         "ControlPlaneMachineSet cluster\tAll machines are up to date",
         "ControlPlane cluster\tUnused: ControlPlaneMachineSet cluster manages the machines",
         "KubeadmControlPlane workload\tRolling out a change: 0 of 3 up to date",
         "MachinePool pool",
-        "MachineSet edge\tNot synchronized between both APIs\tThe field spec.x cannot be converted",
+        "MachineSet edge\tNot synchronized between the Machine API and Cluster API\tYou: Correct the object of the \
+         Machine API. The field spec.x cannot be converted",
         "Other objects in both APIs\t1 pair, 1 in migration, 0 with a problem",
     ] {
         assert!(overview.contains(text), "{text:?}: {overview:?}");
@@ -264,7 +264,7 @@ async fn hostile_names_stay_text() {
         .await;
     browser.lacks("\u{202e}").await;
     browser.shows(objects::LONG).await;
-    browser.shows("shows files, and does not follow them").await;
+    browser.shows("from files, not live").await;
     assert_eq!(browser.scripts().await, 1, "the page has its own script only");
     assert!(!browser.is_attacked().await, "a name must not run as a script");
     let manifest = std::fs::read_to_string(file.path()).unwrap();
@@ -320,7 +320,7 @@ async fn the_page_says_that_a_cluster_is_empty_that_its_api_server_is_gone_and_t
     let mut relay = Relay::start(&page.address).await;
     let browser = Browser::start().await;
     browser.open(&relay.address(&page.address)).await;
-    browser.shows("There is no control plane to show").await;
+    browser.shows("Nothing to show here").await;
     browser.shows("connected").await;
     browser.screenshot("empty").await;
 
@@ -341,7 +341,7 @@ async fn the_page_says_that_a_cluster_is_empty_that_its_api_server_is_gone_and_t
         .unwrap();
     relay.resume().await;
     browser.shows("ControlPlaneMachineSet cluster").await;
-    browser.lacks("There is no control plane to show").await;
+    browser.lacks("Nothing to show here").await;
     assert_eq!(browser.text_of("#connection").await, "connected");
 
     let api_server = plane.processes()[0].to_string();

@@ -153,7 +153,8 @@ fn manifests_are_those_of_the_selected_features() {
     let printed = |arguments: &[&str]| stdout(&capstan(&[&["manifests"], arguments].concat(), ""));
     let default = printed(&["all"]);
     assert_eq!(default, printed(&["all", "--feature", "admission"]));
-    assert!(!default.contains("mirroring") && !default.contains("capstan-controllers\n"));
+    assert!(!default.contains("name: capstan-mirroring\n") && !default.contains("- --mirroring\n"));
+    assert!(!default.contains("capstan-controllers\n"));
     let all = printed(&["all", "--feature", "mirroring,controllers,admission"]);
     assert!(all.contains("        - --mirroring\n") && all.contains("name: capstan-controllers\n"));
     // The webhook configurations come last, so that an interrupted installation registers nothing.

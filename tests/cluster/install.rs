@@ -17,8 +17,9 @@ pub(super) async fn registered(plane: &ControlPlane) -> Vec<String> {
     let get = plane.kubectl().args(["get", kinds, "-o", "json"]);
     let list: Value = serde_json::from_str(&get.run().await.unwrap().checked().unwrap().stdout).unwrap();
     let configurations = list["items"].as_array().unwrap().iter();
-    let webhooks = configurations.flat_map(|configuration| configuration["webhooks"].as_array().unwrap());
+    let webhooks = configurations.flat_map(|configuration| configuration["webhooks"].as_array());
     let mut policies: Vec<String> = webhooks
+        .flatten()
         .map(|webhook| webhook["failurePolicy"].as_str().unwrap().to_owned())
         .collect();
     policies.sort();
@@ -58,6 +59,7 @@ async fn an_installation_that_fails_or_is_killed_leaves_sets_editable() {
 
     // The pods are ready, but the API server cannot call them.
     mark_ready(&plane, "capstan-webhook").await;
+    mark_ready(&plane, "capstan-registration").await;
     let closed = format!("--webhook-url=https://127.0.0.1:{}", free_port().unwrap());
     let (code, text, stderr) = run(&admin, &["install", "--wait=2s", &closed, "-o", "json"]).await;
     assert_eq!(code, 1, "{text}{stderr}");

@@ -83,11 +83,10 @@ const KUSTOMIZATIONS: [(&str, &[&str], &[&str], &str); 6] = [
     ),
     (
         "manifests/overlays/mirroring",
-        &["service-ca", "registration"],
+        &["control-plane", "machine-pools", "service-ca"],
         &[
-            "--feature=admission,mirroring",
+            "--feature=admission,mirroring,control-plane,machine-pools",
             "--certificates=service-ca",
-            "--registration",
         ],
         "control-planes",
     ),

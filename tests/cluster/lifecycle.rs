@@ -127,8 +127,18 @@ pub(super) async fn register(plane: &ControlPlane, port: u16, flags: &[&str]) {
 
 /// No kubelet runs the pods of the tests, so the Deployments become ready by hand.
 pub(super) async fn mark_ready(plane: &ControlPlane, name: &str) {
-    let status = json!({"status": {"observedGeneration": 9, "replicas": 2, "readyReplicas": 2,
-        "availableReplicas": 2, "updatedReplicas": 2}});
+    let get = [
+        "get",
+        "deployment",
+        name,
+        "-n",
+        NAMESPACE,
+        "-o=jsonpath={.spec.replicas}",
+    ];
+    let wanted = kubectl(plane, &get).await.checked().unwrap().stdout;
+    let wanted: u32 = wanted.trim().parse().unwrap();
+    let status = json!({"status": {"observedGeneration": 9, "replicas": wanted, "readyReplicas": wanted,
+        "availableReplicas": wanted, "updatedReplicas": wanted}});
     let patch = [
         "patch",
         "deployment",
@@ -296,7 +306,12 @@ async fn uninstall_deletes_webhooks_first_and_leaves_nothing_of_an_installation(
     let (dry, deletions) = deletions.split_at(deletions.len() / 2);
     assert_eq!(dry, deletions);
     let is_webhook = |uri: &String| uri.contains("webhookconfigurations");
-    let webhooks = deletions.iter().take_while(|uri| is_webhook(uri)).count();
+    // The registration would add webhooks again.
+    assert!(
+        deletions[0].contains("deployments/capstan-registration"),
+        "{deletions:?}"
+    );
+    let webhooks = deletions[1..].iter().take_while(|uri| is_webhook(uri)).count();
     assert_eq!(webhooks, 6, "{deletions:?}");
     assert_eq!(deletions.iter().filter(|uri| is_webhook(uri)).count(), 6);
 
@@ -347,6 +362,59 @@ async fn w69_objects_of_other_programs_with_a_name_of_capstan_stay_as_they_are()
     assert_eq!(code, 0, "{text}{stderr}");
     assert!(text.contains("belongs to another program"), "{text}");
     assert_eq!(all_objects(&plane).await, before);
+    let (code, text, _) = run(&admin, &["verify"]).await;
+    assert!(code == 1 && text.contains("no feature is installed"), "{text}");
+}
+
+#[tokio::test]
+async fn w70_webhooks_never_stay_without_their_server() {
+    let plane = empty().await;
+    let admin = plane.kubeconfig().unwrap();
+    prepare(&plane).await;
+    let definitions = manifests_of(capstan(), "crds", "control-plane").await.unwrap();
+    plane.apply_yaml(&definitions).await.unwrap();
+    let mut print = Command::new(capstan());
+    print.args([
+        "manifests",
+        "all",
+        "--static-webhooks",
+        "--feature=admission,control-plane",
+    ]);
+    let manifests = String::from_utf8(print.output().unwrap().stdout).unwrap();
+    Cluster::of(&plane).unwrap().apply(&manifests).await.unwrap();
+    // The server of an installation with fewer features would not know the webhooks of the others.
+    let (code, text, stderr) = run(&admin, &["preflight", "--feature", "admission", "-o", "json"]).await;
+    assert_eq!(code, 1, "{text}{stderr}");
+    let named = failed(&text)
+        .iter()
+        .any(|row| row.contains("the installed feature control-plane"));
+    assert!(named, "{text}");
+    // Another namespace would take the permissions away from the server that runs.
+    let (code, text, stderr) = run(&admin, &["preflight", "-n", "default", "-o", "json"]).await;
+    assert_eq!(code, 1, "{text}{stderr}");
+    let named = failed(&text)
+        .iter()
+        .any(|row| row.contains("ClusterRoleBinding capstan-webhook"));
+    assert!(named, "{text}");
+    // A webhook configuration that lost its label is still recognized by the names of its webhooks.
+    for kind in ["validatingwebhookconfiguration", "mutatingwebhookconfiguration"] {
+        let label = ["label", kind, "capstan", "app.kubernetes.io/name-"];
+        kubectl(&plane, &label).await.checked().unwrap();
+    }
+    let (code, text, stderr) = run(&admin, &["uninstall", "--yes"]).await;
+    assert_eq!(code, 0, "{text}{stderr}");
+    for kind in [
+        "validatingwebhookconfiguration",
+        "mutatingwebhookconfiguration",
+        "validatingadmissionpolicy",
+    ] {
+        let left = kubectl(&plane, &["get", kind, "-o", "name"])
+            .await
+            .checked()
+            .unwrap()
+            .stdout;
+        assert!(!left.contains("capstan"), "{left}");
+    }
 }
 
 /// Without the server, no object of the CRD could be read.
@@ -389,6 +457,7 @@ async fn verify_succeeds_with_a_server_and_names_what_broke() {
     let (mut server, port) = serve(&plane, "verify.log", &[]).await;
     register(&plane, port, &[]).await;
     mark_ready(&plane, "capstan-webhook").await;
+    mark_ready(&plane, "capstan-registration").await;
     wait_until("the installation is complete", SOON, async || {
         let (code, text, stderr) = run(&admin, &["verify"]).await;
         anyhow::ensure!(code == 0, "{text}{stderr}\n{}", server.log());

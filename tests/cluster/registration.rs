@@ -1,12 +1,11 @@
 //! `capstan register`: it registers the webhooks when the server is ready, with the permissions of
-//! the component, and everything goes with its ClusterRole.
+//! the manifests. An installation that is interrupted at any step leaves a working cluster.
 
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 
 use capstan_sandbox::control_plane::{ControlPlane, free_port, wait_until};
-use capstan_sandbox::installation::{Cluster, NAMESPACE};
-use serde_json::Value;
+use capstan_sandbox::installation::{Cluster, NAMESPACE, manifests_of};
+use serde_json::{Value, json};
 
 use super::fixtures;
 use super::install::{can_create_a_set, registered};
@@ -20,70 +19,182 @@ fn access(plane: &ControlPlane) -> PathBuf {
     plane.kubeconfig_for(&user, &groups).unwrap()
 }
 
-#[tokio::test]
-async fn the_webhooks_are_registered_by_the_cluster_itself_and_go_with_their_owner() {
-    let plane = empty().await;
-    prepare(&plane).await;
-    plane.apply_yaml(&fixtures::surroundings()).await.unwrap();
-    let printed = Command::new(capstan())
-        .args(["manifests", "all", "--registration"])
-        .output()
-        .unwrap();
-    let manifests = String::from_utf8(printed.stdout).unwrap();
-    Cluster::of(&plane).unwrap().apply(&manifests).await.unwrap();
-    assert!(registered(&plane).await.is_empty(), "the manifests register nothing");
-    let access = access(&plane);
+/// Runs `capstan register` once: its exit code, and its output.
+async fn attempt(access: &Path, flags: &[&str]) -> (i32, String) {
+    let arguments = [&["register", "--once", "-o", "json"], flags].concat();
+    let (code, text, stderr) = run(access, &arguments).await;
+    (code, text + &stderr)
+}
 
-    // No pod becomes ready, or the API server cannot call it: nothing stays registered.
-    let (code, text, stderr) = run(&access, &["register", "--once", "--wait=1s", "-o", "json"]).await;
-    assert_eq!(code, 1, "{text}{stderr}");
+/// No pod becomes ready, or the API server cannot call it: nothing stays registered.
+async fn fails_without_harm(plane: &ControlPlane, access: &Path, flags: &[&str]) {
+    let (code, text) = attempt(access, &[flags, &["--wait=1s"]].concat()).await;
+    assert_eq!(code, 1, "{text}");
     assert!(failed(&text)[0].starts_with("all replicas of Deployment"), "{text}");
-    mark_ready(&plane, "capstan-webhook").await;
+    assert!(registered(plane).await.is_empty());
+    mark_ready(plane, "capstan-webhook").await;
     let closed = format!("--webhook-url=https://127.0.0.1:{}", free_port().unwrap());
-    let (code, text, stderr) = run(&access, &["register", "--once", "--wait=2s", &closed, "-o", "json"]).await;
-    assert_eq!(code, 1, "{text}{stderr}");
+    let (code, text) = attempt(access, &[flags, &["--wait=2s", &closed]].concat()).await;
+    assert_eq!(code, 1, "{text}");
     assert!(
         failed(&text)[0].starts_with("the API server calls the webhooks: "),
         "{text}"
     );
-    assert!(registered(&plane).await.is_empty());
-    assert!(can_create_a_set(&plane).await);
+    assert!(registered(plane).await.is_empty());
+    assert!(can_create_a_set(plane).await);
+}
 
-    // With a server, the webhooks are in force. What someone deletes is restored.
+/// The resource versions of everything that is registered.
+async fn versions(plane: &ControlPlane) -> Vec<Value> {
+    let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations,validatingadmissionpolicies,\
+                 validatingadmissionpolicybindings";
+    let list = kubectl(plane, &["get", kinds, "-o", "json"]).await;
+    let list: Value = serde_json::from_str(&list.checked().unwrap().stdout).unwrap();
+    let items = list["items"].as_array().unwrap().iter();
+    items.map(|item| item["metadata"]["resourceVersion"].clone()).collect()
+}
+
+#[tokio::test]
+async fn each_step_of_an_installation_leaves_sets_editable_and_the_last_one_enforces_the_rules() {
+    let plane = empty().await;
+    let cluster = Cluster::of(&plane).unwrap();
+    prepare(&plane).await;
+    plane.apply_yaml(&fixtures::surroundings()).await.unwrap();
+    let manifests = manifests_of(capstan(), "all", "admission").await.unwrap();
+    for object in serde_saphyr::from_multiple::<Value>(&manifests).unwrap() {
+        cluster.apply(&object.to_string()).await.unwrap();
+        assert!(
+            can_create_a_set(&plane).await,
+            "{} {}",
+            object["kind"],
+            object["metadata"]["name"]
+        );
+    }
+    assert!(registered(&plane).await.is_empty(), "the manifests register nothing");
+    let access = access(&plane);
+    fails_without_harm(&plane, &access, &[]).await;
+
+    // With a server, the webhooks are in force, and a further attempt writes nothing.
+    let (server, port) = serve(&plane, "register.log", &[]).await;
+    let open = format!("--webhook-url=https://127.0.0.1:{port}");
+    let (code, text) = attempt(&access, &[&open]).await;
+    assert_eq!(code, 0, "{text}\n{}", server.log());
+    assert_eq!(registered(&plane).await, ["Fail"]);
+    mark_ready(&plane, "capstan-registration").await;
+    let admin = plane.kubeconfig().unwrap();
+    let (code, text, stderr) = run(&admin, &["verify"]).await;
+    assert_eq!(code, 0, "{text}{stderr}");
+    let before = versions(&plane).await;
+    let (code, text) = attempt(&access, &[&open]).await;
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(versions(&plane).await, before);
+
+    // Neither the same manifests again nor a failed attempt takes webhooks out of force.
+    cluster.apply(&manifests).await.unwrap();
+    let closed = format!("--webhook-url=https://127.0.0.1:{}", free_port().unwrap());
+    let (code, text) = attempt(&access, &["--wait=1s", &closed]).await;
+    assert_eq!(code, 1, "{text}");
+    assert_eq!(registered(&plane).await, ["Fail"]);
+    let (code, text) = attempt(&access, &[&open]).await;
+    assert_eq!(code, 0, "{text}");
+
+    // What someone removes is registered again, but a deleted configuration is not created.
+    let remove = r#"{"webhooks": null}"#;
+    let patch = [
+        "patch",
+        "validatingwebhookconfiguration",
+        "capstan",
+        "--type=merge",
+        "-p",
+        remove,
+    ];
+    kubectl(&plane, &patch).await.checked().unwrap();
+    let (code, text, _) = run(&admin, &["verify", "-o", "json"]).await;
+    assert_eq!(code, 1, "{text}");
+    assert!(
+        failed(&text)[0].contains("validate.controlplanemachineset.capstan.dev is not registered"),
+        "{text}"
+    );
+    let (code, text) = attempt(&access, &[&open]).await;
+    assert_eq!(code, 0, "{text}");
+    let (code, text, stderr) = run(&admin, &["verify"]).await;
+    assert_eq!(code, 0, "{text}{stderr}");
+    let delete = ["delete", "mutatingwebhookconfiguration", "capstan"];
+    kubectl(&plane, &delete).await.checked().unwrap();
+    let (code, text) = attempt(&access, &[&open]).await;
+    assert_eq!(code, 1, "{text}");
+    assert_eq!(
+        failed(&text),
+        ["MutatingWebhookConfiguration capstan exists: it does not"]
+    );
+    server.stop(SOON).await.unwrap();
+}
+
+/// Webhooks of the manifests become webhooks of the registration.
+#[tokio::test]
+async fn an_installation_changes_from_static_webhooks_to_registered_ones() {
+    for flags in [&[][..], &["--server-side"]] {
+        let plane = empty().await;
+        prepare(&plane).await;
+        plane.apply_yaml(&fixtures::surroundings()).await.unwrap();
+        let apply = async |choice: &[&str]| {
+            let mut print = std::process::Command::new(capstan());
+            let printed = print.args(["manifests", "all"]).args(choice).output().unwrap();
+            let manifests = String::from_utf8(printed.stdout).unwrap();
+            let apply = plane.kubectl().args(["apply", "-f", "-"]).args(flags.iter().copied());
+            apply.stdin(manifests).run().await.unwrap()
+        };
+        apply(&["--static-webhooks"]).await.checked().unwrap();
+        let (server, port) = serve(&plane, "static.log", &[]).await;
+        assert_eq!(registered(&plane).await, ["Fail"]);
+        apply(&[]).await.checked().unwrap();
+        mark_ready(&plane, "capstan-webhook").await;
+        let open = format!("--webhook-url=https://127.0.0.1:{port}");
+        let (code, text) = attempt(&access(&plane), &[&open]).await;
+        assert_eq!(code, 0, "{text}\n{}", server.log());
+        assert_eq!(registered(&plane).await, ["Fail"]);
+        apply(&[]).await.checked().unwrap();
+        assert_eq!(registered(&plane).await, ["Fail"]);
+        server.stop(SOON).await.unwrap();
+    }
+}
+
+/// A bundle for OLM can contain neither policies nor webhook configurations, so the registration
+/// creates them.
+#[tokio::test]
+async fn in_a_bundle_the_registration_creates_everything_and_it_goes_with_its_owner() {
+    let plane = empty().await;
+    prepare(&plane).await;
+    plane.apply_yaml(&fixtures::surroundings()).await.unwrap();
+    let manifests = manifests_of(capstan(), "all", "admission").await.unwrap();
+    let mut objects: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
+    objects.retain(|object| {
+        let kind = object["kind"].as_str().unwrap();
+        !kind.ends_with("WebhookConfiguration") && !kind.starts_with("ValidatingAdmissionPolicy")
+    });
+    objects.extend(serde_saphyr::from_multiple::<Value>(capstan::manifests::BUNDLE_RBAC).unwrap());
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+    Cluster::of(&plane).unwrap().apply(&list.to_string()).await.unwrap();
+    let access = access(&plane);
+    let owner = "--owner=capstan-registration";
+    fails_without_harm(&plane, &access, &[owner]).await;
+
+    // What someone deletes is restored.
     let (server, port) = serve(&plane, "register.log", &[]).await;
     let open = format!("--webhook-url=https://127.0.0.1:{port}");
     for _ in 0..2 {
-        let (code, text, stderr) = run(&access, &["register", "--once", &open]).await;
-        assert_eq!(code, 0, "{text}{stderr}\n{}", server.log());
+        let (code, text) = attempt(&access, &[owner, &open]).await;
+        assert_eq!(code, 0, "{text}\n{}", server.log());
         assert_eq!(registered(&plane).await, ["Fail"]);
         let delete = ["delete", "validatingwebhookconfiguration", "capstan"];
         kubectl(&plane, &delete).await.checked().unwrap();
     }
-    let (code, text, stderr) = run(&access, &["register", "--once", &open]).await;
-    assert_eq!(code, 0, "{text}{stderr}");
-    let admin = plane.kubeconfig().unwrap();
-    let (code, text, stderr) = run(&admin, &["verify"]).await;
-    assert_eq!(code, 0, "{text}{stderr}");
-
-    // A steady state writes nothing.
-    let versions = async || {
-        let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations,validatingadmissionpolicies,\
-                     validatingadmissionpolicybindings";
-        let list = kubectl(&plane, &["get", kinds, "-o", "json"])
-            .await
-            .checked()
-            .unwrap()
-            .stdout;
-        let list: Value = serde_json::from_str(&list).unwrap();
-        let items = list["items"].as_array().unwrap().iter();
-        items
-            .map(|item| item["metadata"]["resourceVersion"].clone())
-            .collect::<Vec<_>>()
-    };
-    let before = versions().await;
-    let (code, text, _) = run(&access, &["register", "--once", &open]).await;
+    let (code, text) = attempt(&access, &[owner, &open]).await;
     assert_eq!(code, 0, "{text}");
-    assert_eq!(versions().await, before);
+    let before = versions(&plane).await;
+    let (code, text) = attempt(&access, &[owner, &open]).await;
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(versions(&plane).await, before);
 
     // The garbage collector deletes what the ClusterRole owns, also while nothing of Capstan runs.
     server.stop(SOON).await.unwrap();

@@ -3,13 +3,13 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 use capstan_sandbox::control_plane::free_port;
 use serde_json::json;
 
-use crate::world::{NAMESPACE, USER_KUBECONFIG, World, condition};
+use crate::world::{DEADLINE, NAMESPACE, USER_KUBECONFIG, World, condition};
 
 /// The built binary with the controller. It ends with the test.
 struct Binary {
@@ -83,8 +83,10 @@ async fn a_large_pool_costs_a_few_writes_for_each_machine() {
     let binary = Binary::start(&world);
     let began = Instant::now();
     world.create_pool("p", size, &json!({}), &json!({})).await;
+    // The core manager sends a limited number of requests each second.
+    let deadline = DEADLINE.max(Duration::from_secs(2) * u32::try_from(size).unwrap());
     world
-        .wait_for("all machines to be available", async || {
+        .wait_within(deadline, "all machines to be available", async || {
             let pool = world.pool("p").await?;
             let ready = condition(&pool, "MachinesReady") == "True" && condition(&pool, "ScalingUp") == "False";
             ensure!(ready && world.cloud.of_group("pools/p").len() == size, "{pool:#}");

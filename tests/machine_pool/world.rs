@@ -20,7 +20,7 @@ const GROUPS: &[&str] = &["system:serviceaccounts"];
 /// The same, for a process.
 pub(crate) const USER_KUBECONFIG: (&str, &[&str]) = (USER, GROUPS);
 /// The deadline of every change.
-const DEADLINE: Duration = Duration::from_secs(240);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(240);
 /// The namespace of the pools.
 pub(crate) const NAMESPACE: &str = "pools";
 
@@ -263,7 +263,17 @@ impl World {
     }
 
     pub(crate) async fn wait_for<T>(&self, what: &str, check: impl AsyncFnMut() -> Result<Option<T>>) -> T {
-        match wait_until(what, DEADLINE, check).await {
+        self.wait_within(DEADLINE, what, check).await
+    }
+
+    /// The same with another deadline.
+    pub(crate) async fn wait_within<T>(
+        &self,
+        deadline: Duration,
+        what: &str,
+        check: impl AsyncFnMut() -> Result<Option<T>>,
+    ) -> T {
+        match wait_until(what, deadline, check).await {
             Ok(value) => value,
             Err(error) => {
                 let logs = self.neighbours.logs();

@@ -127,11 +127,9 @@ impl World {
             format!("{AWS}/awsmachines"),
         ] {
             for (_, mut object) in self.list(&path).await {
-                object.value["metadata"]
-                    .as_object_mut()
-                    .unwrap()
-                    .remove("managedFields");
-                objects.push(object.value);
+                let mut object = Value::clone(&object.value);
+                object["metadata"].as_object_mut().unwrap().remove("managedFields");
+                objects.push(object);
             }
         }
         let log = self.cluster.neighbours.as_ref().unwrap().logs();

@@ -116,7 +116,7 @@ impl Set<'_> {
             }
             if Instant::now() >= deadline {
                 let objects = [self.get(Api::MachineApi).await, self.get(Api::ClusterApi).await];
-                let objects = objects.map(|object| object.map(|object| object.value));
+                let objects = objects.map(|object| object.map(|object| Value::clone(&object.value)));
                 let (objects, templates) = (serde_json::to_string_pretty(&objects).unwrap(), self.templates().await);
                 panic!("{}: {what}: {objects}\n{templates:?}", self.name);
             }

@@ -41,12 +41,13 @@ struct Choice {
     single_node: bool,
     network_policies: bool,
     secure_metrics: bool,
-    registration: bool,
+    static_webhooks: bool,
     warn: bool,
     namespace: &'static str,
     cluster_api: &'static str,
     sync: &'static [&'static str],
     autoscaler: &'static [&'static str],
+    hook: &'static [&'static str],
 }
 
 const DEFAULT: Choice = Choice {
@@ -55,12 +56,13 @@ const DEFAULT: Choice = Choice {
     single_node: false,
     network_policies: false,
     secure_metrics: false,
-    registration: false,
+    static_webhooks: false,
     warn: false,
     namespace: NAMESPACE,
     cluster_api: "openshift-cluster-api",
     sync: &[],
     autoscaler: &[],
+    hook: &[],
 };
 
 impl Choice {
@@ -79,7 +81,7 @@ impl Choice {
         );
         flags.extend(self.single_node.then(|| "--single-node".to_owned()));
         flags.extend(self.network_policies.then(|| "--network-policies".to_owned()));
-        flags.extend(self.registration.then(|| "--registration".to_owned()));
+        flags.extend(self.static_webhooks.then(|| "--static-webhooks".to_owned()));
         flags.extend(self.secure_metrics.then(|| "--secure-metrics".to_owned()));
         flags.extend(self.sync.iter().map(|user| format!("--sync-identity={user}")));
         flags.extend(
@@ -87,6 +89,7 @@ impl Choice {
                 .iter()
                 .map(|user| format!("--autoscaler-identity={user}")),
         );
+        flags.extend(self.hook.iter().map(|user| format!("--hook-identity={user}")));
         flags
     }
 
@@ -108,11 +111,12 @@ impl Choice {
             "singleNode": self.single_node,
             "networkPolicies": self.network_policies,
             "secureMetrics": self.secure_metrics,
-            "registration": self.registration,
+            "staticWebhooks": self.static_webhooks,
             "enforcement": if self.warn { "warn" } else { "deny" },
             "clusterApiNamespace": self.cluster_api,
             "syncIdentities": self.sync,
             "autoscalerIdentities": self.autoscaler,
+            "hookIdentities": self.hook,
         })
     }
 }
@@ -158,7 +162,14 @@ fn helm_renders_the_objects_that_the_command_prints() {
         Choice {
             features: &[Feature::Mirroring],
             certificates: "service-ca",
-            registration: true,
+            static_webhooks: true,
+            ..DEFAULT
+        },
+        Choice {
+            features,
+            static_webhooks: true,
+            warn: true,
+            certificates: "cert-manager",
             ..DEFAULT
         },
         Choice {
@@ -182,6 +193,7 @@ fn helm_renders_the_objects_that_the_command_prints() {
             secure_metrics: true,
             namespace: "home",
             autoscaler: users,
+            hook: users,
             ..DEFAULT
         },
     ];

@@ -27,6 +27,19 @@ pub trait CachedObject: DeserializeOwned + Clone + Debug + PartialEq + Send + Sy
     /// Removes the fields that no reader of this type needs, before the object is decoded and kept.
     /// `metadata.managedFields` is removed after this call.
     fn slim(_object: &mut Value) {}
+
+    /// Reads an object whose unneeded fields are removed. A type that keeps the JSON takes it
+    /// instead of copying it.
+    ///
+    /// # Errors
+    /// The object does not have the shape of the type. The JSON is given back with the reason.
+    fn decode(object: Value) -> Result<Self, Undecodable> {
+        // Read by reference, so that the JSON is still there if it cannot be read.
+        Self::deserialize(&object).map_err(|error| Undecodable {
+            reason: error.to_string(),
+            raw: Arc::new(object),
+        })
+    }
 }
 
 /// Values ordered by namespace and name. A clone shares its tree. A change copies one path of the

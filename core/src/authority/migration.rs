@@ -15,23 +15,24 @@
 use jiff::Timestamp;
 
 use super::pair::{Decision, FullObject, Pair};
-use super::plan::{self, Observed, Step};
+use super::plan::{Observed, Step};
 use super::spec::{Api, Authority, ObservedCondition};
+use super::sync::Fingerprint;
 use super::{finalizers, pause, report, sync};
 use crate::conversion;
 
 /// The state of the migration of a pair. `agrees` tells that the mirror was compared with its
-/// source and there is nothing to write.
-pub fn observe(pair: &Pair, machine: &FullObject, agrees: bool) -> Observed {
+/// source and there is nothing to write; `known` is the fingerprint that the comparison needed.
+pub(super) fn observe(pair: &Pair, machine: &FullObject, agrees: bool, known: Option<&Fingerprint>) -> Observed {
     let member = &machine.member;
-    let mut observed = Observed::of(member, pair.cluster_api.as_ref().map(|object| &object.member));
+    let mut observed = Observed::of(member, pair.cluster_api.as_ref().map(|object| &*object.member));
     let condition = member.synchronized.as_ref();
     observed.synchronized = condition.is_some_and(ObservedCondition::is_true);
     let Some(source) = observed.source() else {
         return observed;
     };
     let target = source.other();
-    observed.is_current = agrees && sync::is_current(pair, source);
+    observed.is_current = agrees && sync::is_current(pair, source, known);
     observed.source_is_ready = not_ready(pair, source).is_none();
     observed.source_paused = pause::is_acknowledged(pair, source);
     observed.target_paused = pause::is_closed(pair, target);
@@ -55,7 +56,7 @@ pub fn not_ready(pair: &Pair, from: Api) -> Option<String> {
             from.title()
         ));
     }
-    let cluster = pair.surroundings.cluster.as_ref();
+    let cluster = pair.surroundings.cluster.as_deref();
     let paused = |cluster: &serde_json::Value| cluster.pointer("/spec/paused") == Some(&true.into());
     if cluster.is_some_and(paused) {
         return Some(String::from("the Cluster is paused, so Cluster API would not act"));
@@ -113,9 +114,3 @@ pub fn carry_out(pair: &Pair, machine: &FullObject, step: Step, now: Timestamp) 
 pub const STOPPED: &str = "status.authoritativeAPI is Migrating and status.synchronizedAPI is empty, \
     so it is not known which API was authoritative; find out whose controllers hold the instance, and \
     set status.synchronizedAPI to that API";
-
-/// The next action of a migration.
-pub fn next(pair: &Pair, machine: &FullObject, agrees: bool, now: Timestamp) -> Decision {
-    let step = plan::next(&observe(pair, machine, agrees));
-    carry_out(pair, machine, step, now)
-}

@@ -9,22 +9,25 @@
 //! Must never: treat an object that was not read as absent. The caller makes no pair before it has
 //! read all objects.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use super::spec::{Api, Authority, Kind, PairMember};
 
-/// An object as it is stored.
+/// An object as it is stored. Clones share it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FullObject {
     /// The object as JSON.
-    pub value: Value,
+    pub value: Arc<Value>,
     /// The fields of the object that decide which API is authoritative.
-    pub member: PairMember,
+    pub member: Arc<PairMember>,
 }
 
 impl From<Value> for FullObject {
     fn from(value: Value) -> Self {
-        let member = PairMember::read(&value);
+        let member = Arc::new(PairMember::read(&value));
+        let value = Arc::new(value);
         Self { value, member }
     }
 }
@@ -163,11 +166,11 @@ pub struct Surroundings {
     /// The namespace of Cluster API.
     pub cluster_api_namespace: String,
     /// The Cluster of Cluster API.
-    pub cluster: Option<Value>,
+    pub cluster: Option<Arc<Value>>,
     /// The infrastructure cluster, such as an AWSCluster.
-    pub infrastructure_cluster: Option<Value>,
+    pub infrastructure_cluster: Option<Arc<Value>>,
     /// The Infrastructure `cluster` of `config.openshift.io`.
-    pub infrastructure: Option<Value>,
+    pub infrastructure: Option<Arc<Value>>,
     /// The names of the Secrets in the namespace of Cluster API.
     pub secrets: Vec<String>,
 }

@@ -24,7 +24,7 @@ pub fn next(pair: &Pair, now: Timestamp) -> Decision {
     let Some(machine) = &pair.machine_api else {
         return without_machine_api(pair);
     };
-    let observed = migration::observe(pair, machine, false);
+    let observed = migration::observe(pair, machine, false, None);
     let step = plan::next(&observed);
     match step {
         Step::InitializeStatus(_) | Step::Cancel { .. } | Step::PauseTarget { .. } => {
@@ -61,7 +61,7 @@ pub fn next(pair: &Pair, now: Timestamp) -> Decision {
     if let Some(decision) = pauses(pair, authority, from) {
         return decision;
     }
-    copy(pair, machine, from, now).unwrap_or_else(|agrees| migration::next(pair, machine, agrees, now))
+    copy(pair, machine, from, now).unwrap_or_else(|step| migration::carry_out(pair, machine, step, now))
 }
 
 /// The next action beside an object of Cluster API that is not the mirror. That object is left
@@ -114,23 +114,22 @@ fn pauses(pair: &Pair, authority: Authority, from: Api) -> Option<Decision> {
 }
 
 /// The next write of the synchronization or of its report. `Err` if nothing is to be written, with
-/// whether the mirror agrees.
-fn copy(pair: &Pair, machine: &FullObject, from: Api, now: Timestamp) -> Result<Decision, bool> {
-    let (condition, agrees) = match sync::next(pair, from) {
+/// the next step of the migration.
+fn copy(pair: &Pair, machine: &FullObject, from: Api, now: Timestamp) -> Result<Decision, Step> {
+    let mut fingerprint = None;
+    let (condition, agrees) = match sync::compare(pair, from, &mut fingerprint) {
         Outcome::Write(write) => return Ok(Decision::Write(write)),
         Outcome::Current(losses) => (Synchronized::agrees(pair.kind, from, &losses), true),
         Outcome::Blocked { reason, message } => (Synchronized::blocked(reason, message), false),
     };
     let source = pair.machine(from).filter(|_| agrees);
+    let step = plan::next(&migration::observe(pair, machine, agrees, fingerprint.as_ref()));
     // The begin of a migration reports the generation, too.
-    let begins = matches!(
-        plan::next(&migration::observe(pair, machine, agrees)),
-        Step::Begin { .. }
-    );
+    let begins = matches!(step, Step::Begin { .. });
     let generation = source.filter(|_| !begins).and_then(|source| source.member.generation);
     match report::synchronization(machine, &condition, generation, now) {
         Some(write) => Ok(write.into()),
-        None => forget(machine).filter(|_| agrees).map(Decision::from).ok_or(agrees),
+        None => forget(machine).filter(|_| agrees).map(Decision::from).ok_or(step),
     }
 }
 

@@ -45,7 +45,7 @@ pub fn fate(pair: &Pair, deleted: Api, authority: Api) -> Fate {
     if deleted == Api::MachineApi && authority == Api::ClusterApi && record::is_unfinished_copy(pair) {
         return Fate::Both;
     }
-    let member = |api: Api| pair.machine(api).map(|object| &object.member);
+    let member = |api: Api| pair.machine(api).map(|object| &*object.member);
     let owner =
         member(deleted).and_then(|object| object.deciding_owner(member(deleted.other()), deleted, Some(authority)));
     let of_set = owner.is_some_and(|owner| owner.kind == "MachineSet");

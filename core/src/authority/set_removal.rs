@@ -189,12 +189,8 @@ mod tests {
     #[test]
     fn m2_a_paused_set_without_one_in_the_machine_api_does_not_stay_in_deletion() {
         let left = |deleting: bool, pause: Option<&str>| {
-            let mut object = set(
-                Api::ClusterApi,
-                deleting,
-                &[FINALIZER, finalizers::CLUSTER_API_SET, "other"],
-            )
-            .value;
+            let finalizers = [FINALIZER, finalizers::CLUSTER_API_SET, "other"];
+            let mut object = Value::clone(&set(Api::ClusterApi, deleting, &finalizers).value);
             if let Some(value) = pause {
                 object["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": value});
             }
@@ -229,7 +225,7 @@ mod tests {
 
     #[test]
     fn m3_an_authoritative_set_is_not_left_paused_when_its_mirror_is_deleted() {
-        let mut paused = set(Api::ClusterApi, false, &[FINALIZER]).value;
+        let mut paused = Value::clone(&set(Api::ClusterApi, false, &[FINALIZER]).value);
         paused["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": crate::authority::PAUSED_BY_SYNC});
         let pair = pair(set(Api::MachineApi, true, &[FINALIZER]), FullObject::from(paused));
         let decision = next(&pair, Api::ClusterApi);

@@ -57,8 +57,20 @@ impl From<Write> for Outcome {
     }
 }
 
+/// The fingerprint of the source of an API.
+#[derive(Clone, Debug)]
+pub(super) struct Fingerprint {
+    from: Api,
+    text: String,
+}
+
 /// The next write that makes the mirror agree with the Machine of the API `from`.
 pub fn next(pair: &Pair, from: Api) -> Outcome {
+    compare(pair, from, &mut None)
+}
+
+/// The same. Keeps the fingerprint of the source, if it was needed.
+pub(super) fn compare(pair: &Pair, from: Api, known: &mut Option<Fingerprint>) -> Outcome {
     let Some(source) = pair.machine(from) else {
         return Outcome::blocked(
             "SourceNotFound",
@@ -90,10 +102,15 @@ pub fn next(pair: &Pair, from: Api) -> Outcome {
     if !blocks.is_empty() {
         return Outcome::blocked(not_convertible(pair.kind, from), listed(&blocks));
     }
+    let fingerprint = fingerprint(pair, source, from);
+    *known = Some(Fingerprint {
+        from,
+        text: fingerprint.clone(),
+    });
     let copy = Copy {
         pair,
         from,
-        fingerprint: fingerprint(pair, source, from),
+        fingerprint,
         owner,
     };
     let losses = loses.iter().map(|issue| text(issue)).collect();
@@ -142,9 +159,10 @@ fn not_convertible(kind: Kind, from: Api) -> &'static str {
 }
 
 /// Whether the mirror was made from the Machine of the API `from` as it is now.
-pub fn is_current(pair: &Pair, from: Api) -> bool {
+pub(super) fn is_current(pair: &Pair, from: Api, known: Option<&Fingerprint>) -> bool {
     let Some(source) = pair.machine(from) else { return false };
-    let fingerprint = fingerprint(pair, source, from);
+    let known = known.filter(|known| known.from == from);
+    let fingerprint = known.map_or_else(|| fingerprint(pair, source, from), |known| known.text.clone());
     pair.machine(from.other()).is_some_and(|mirror| {
         let record = Record::of(mirror);
         record.from == from.as_str() && record.fingerprint == fingerprint
@@ -190,7 +208,7 @@ fn convert(pair: &Pair, source: &FullObject, from: Api) -> Converted {
     let of_set = source.member.owner().is_some_and(|owner| owner.kind == "MachineSet");
     let parent = pair.set(from.other()).filter(|_| of_set);
     let context = Context {
-        parent: parent.map(|set| &set.value),
+        parent: parent.map(|set| &*set.value),
         ..context(pair, from)
     };
     match from {
@@ -202,10 +220,10 @@ fn convert(pair: &Pair, source: &FullObject, from: Api) -> Converted {
 fn context(pair: &Pair, from: Api) -> Context<'_> {
     let surroundings = &pair.surroundings;
     Context {
-        infrastructure: Lookup::from(surroundings.infrastructure.as_ref()),
-        infrastructure_cluster: Lookup::from(surroundings.infrastructure_cluster.as_ref()),
-        infrastructure_machine: Lookup::from(pair.infrastructure.as_ref().map(|object| &object.value)),
-        mirror: pair.machine(from.other()).map(|object| &object.value),
+        infrastructure: Lookup::from(surroundings.infrastructure.as_deref()),
+        infrastructure_cluster: Lookup::from(surroundings.infrastructure_cluster.as_deref()),
+        infrastructure_machine: Lookup::from(pair.infrastructure.as_ref().map(|object| &*object.value)),
+        mirror: pair.machine(from.other()).map(|object| &*object.value),
         parent: None,
         role: None,
         secrets: &surroundings.secrets,

@@ -69,11 +69,12 @@ pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
     }))
 }
 
-/// The machines whose Node is no etcd member.
+/// The machines whose Node is no etcd member yet. One that is being deleted never becomes one.
 fn machines_without_member<'s>(state: &'s State, members: &[EtcdMember]) -> Vec<&'s str> {
     let is_member = |node: &str| members.iter().any(|member| member.name == node);
     let machines = state.machines.iter();
-    let joining = machines.filter(|machine| machine.node().is_some_and(|node| !is_member(node)));
+    let joining =
+        machines.filter(|machine| !machine.is_deleting() && machine.node().is_some_and(|node| !is_member(node)));
     joining.map(MachineState::name).collect()
 }
 

@@ -4,13 +4,15 @@
 //! means.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::defaults;
+use super::outdated::Wanted;
+use super::read_config::ReadConfig;
 use super::spec::read;
 use crate::api::bootstrap_cluster_x_k8s_io::GROUP as BOOTSTRAP_GROUP;
 use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::{self, KubeadmConfig};
@@ -66,7 +68,7 @@ pub struct Observed {
     /// The Machines of the namespace, also of workers and of other clusters.
     pub machines: Vec<Arc<Machine>>,
     /// The KubeadmConfigs of the namespace, by name.
-    pub configs: BTreeMap<String, Arc<KubeadmConfig>>,
+    pub configs: BTreeMap<String, Arc<ReadConfig>>,
     /// The infrastructure machines of the namespace, by kind and name. Only their metadata and the
     /// field `spec.providerID` are read.
     pub infrastructure: BTreeMap<(String, String), Arc<Infrastructure>>,
@@ -76,6 +78,38 @@ pub struct Observed {
     pub machine_pools: Vec<String>,
     /// The etcd members; `None` if no member could be reached.
     pub etcd: Option<EtcdMembers>,
+    /// What the machines of a control plane with this spec are compared with.
+    wanted: Arc<OnceLock<Wanted>>,
+}
+
+/// A control plane with its defaults, and what its machines are compared with, computed once.
+#[derive(Debug)]
+pub struct ReadControlPlane {
+    control_plane: KubeadmControlPlane,
+    wanted: Arc<OnceLock<Wanted>>,
+}
+
+/// An object, read into the type of its kind. Clones share it.
+#[derive(Clone, Debug)]
+pub enum ReadObject {
+    /// A control plane.
+    ControlPlane(Arc<ReadControlPlane>),
+    /// A Cluster.
+    Cluster(Arc<Cluster>),
+    /// A Machine.
+    Machine(Arc<Machine>),
+    /// A KubeadmConfig, by its name.
+    Config(String, Arc<ReadConfig>),
+    /// A Node, by its name.
+    Node(String, Arc<Node>),
+    /// The name of a MachinePool, and the Clusters that it names: in its field and in its label.
+    MachinePool(String, [String; 2]),
+    /// The etcd members.
+    EtcdMembers(Arc<EtcdMembers>),
+    /// An object that a Machine may refer to, by its kind and name.
+    Infrastructure((String, String), Arc<Infrastructure>),
+    /// An object of another kind.
+    Other,
 }
 
 /// An object of the snapshot that cannot be read.
@@ -139,6 +173,7 @@ impl Observed {
             ..Self::default()
         };
         observed.name_cluster(objects);
+        let cluster = cluster_name(&observed.control_plane);
         let namespace = text(object, "/metadata/namespace");
         let is_own = |object: &Value| {
             let own = text(object, "/metadata/namespace");
@@ -148,7 +183,10 @@ impl Observed {
         for (place, object) in objects.iter().enumerate().filter(|(_, object)| is_own(object)) {
             let first = earlier.iter().find(|(_, first)| is_same(first, object));
             match first {
-                None => observed.keep(object)?,
+                // A Cluster of another control plane need not be readable.
+                None if is_cluster(object) && text(object, "/metadata/name") != cluster => {}
+                None if is_control_plane(object) => {}
+                None => observed.keep(ReadObject::of(object)?, &cluster),
                 Some((_, first)) if *first == object => {}
                 Some((first, _)) => {
                     return Err(SnapshotError::Repeated {
@@ -163,6 +201,31 @@ impl Observed {
         Ok(observed)
     }
 
+    /// The snapshot of a control plane and of other objects of its Cluster, from caches: each is
+    /// there once, and was read.
+    pub fn of_read(read: &ReadControlPlane, objects: impl IntoIterator<Item = ReadObject>) -> Self {
+        let mut observed = Self {
+            control_plane: read.control_plane.clone(),
+            wanted: Arc::clone(&read.wanted),
+            ..Self::default()
+        };
+        let cluster = cluster_name(&observed.control_plane);
+        for object in objects {
+            observed.keep(object, &cluster);
+        }
+        observed
+    }
+
+    /// What the machines are compared with. It is computed once for a spec that was read.
+    pub(super) fn wanted(&self) -> Arc<OnceLock<Wanted>> {
+        let wanted = match self.wanted.get() {
+            Some(known) if *known.spec() != self.control_plane.spec => Arc::default(),
+            _ => Arc::clone(&self.wanted),
+        };
+        wanted.get_or_init(|| Wanted::of(&self.control_plane.spec));
+        wanted
+    }
+
     /// A control plane that was not stored yet has no owner. The Cluster that refers to it becomes
     /// its owner later.
     fn name_cluster(&mut self, objects: &[Value]) {
@@ -171,10 +234,9 @@ impl Observed {
         }
         let metadata = &mut self.control_plane.metadata;
         let refers = |object: &&Value| {
-            let is_cluster = group(object) == cluster_api::GROUP && text(object, "/kind") == cluster::KIND;
             let kind = text(object, "/spec/controlPlaneRef/kind");
             let name = text(object, "/spec/controlPlaneRef/name");
-            is_cluster && kind == kubeadm_control_plane::KIND && name == metadata.name()
+            is_cluster(object) && kind == kubeadm_control_plane::KIND && name == metadata.name()
         };
         if let Some(object) = objects.iter().find(refers) {
             let name = text(object, "/metadata/name").to_owned();
@@ -182,28 +244,50 @@ impl Observed {
         }
     }
 
-    fn keep(&mut self, object: &Value) -> Result<(), SnapshotError> {
+    /// Adds an object, unless it belongs to another Cluster.
+    fn keep(&mut self, object: ReadObject, cluster: &str) {
+        match object {
+            ReadObject::Cluster(object) if object.metadata.name() == cluster => self.cluster = Some(object),
+            ReadObject::Machine(machine) => self.machines.push(machine),
+            ReadObject::Config(name, config) => drop(self.configs.insert(name, config)),
+            ReadObject::Node(name, node) => drop(self.nodes.insert(name, node)),
+            ReadObject::MachinePool(name, clusters) if clusters.iter().any(|one| one == cluster) => {
+                self.machine_pools.push(name);
+            }
+            // An etcd cluster has at least one member.
+            ReadObject::EtcdMembers(members) => {
+                self.etcd = (!members.members.is_empty()).then(|| members.as_ref().clone());
+            }
+            ReadObject::Infrastructure(key, object) => drop(self.infrastructure.insert(key, object)),
+            ReadObject::ControlPlane(_) | ReadObject::Cluster(_) | ReadObject::MachinePool(..) | ReadObject::Other => {}
+        }
+    }
+}
+
+impl ReadObject {
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// The object has a field of a wrong type, or a version that is not read.
+    pub fn of(object: &Value) -> Result<Self, SnapshotError> {
         let name = text(object, "/metadata/name").to_owned();
-        match (group(object), text(object, "/kind")) {
-            (control_plane_api::GROUP, _) => {}
-            (cluster_api::GROUP, cluster::KIND) => {
-                if name == cluster_name(&self.control_plane) {
-                    self.cluster = Some(decode(object, cluster_api::API_VERSION)?);
-                }
-            }
-            (cluster_api::GROUP, machine::KIND) => self.machines.push(decode(object, cluster_api::API_VERSION)?),
+        Ok(match (group(object), text(object, "/kind")) {
+            (control_plane_api::GROUP, kubeadm_control_plane::KIND) => Self::ControlPlane(Arc::new(ReadControlPlane {
+                control_plane: control_plane(object)?,
+                wanted: Arc::default(),
+            })),
+            (control_plane_api::GROUP, _) => Self::Other,
+            (cluster_api::GROUP, cluster::KIND) => Self::Cluster(decode(object, cluster_api::API_VERSION)?),
+            (cluster_api::GROUP, machine::KIND) => Self::Machine(decode(object, cluster_api::API_VERSION)?),
             (BOOTSTRAP_GROUP, kubeadm_config::KIND) => {
-                let version = "bootstrap.cluster.x-k8s.io/v1beta2";
-                self.configs.insert(name, decode(object, version)?);
+                let config: Arc<KubeadmConfig> = decode(object, "bootstrap.cluster.x-k8s.io/v1beta2")?;
+                Self::Config(name, Arc::new(Arc::unwrap_or_clone(config).into()))
             }
-            ("", node::KIND) => {
-                self.nodes.insert(name, decode(object, "v1")?);
-            }
+            ("", node::KIND) => Self::Node(name, decode(object, "v1")?),
             (cluster_api::GROUP, MACHINE_POOL) => {
-                let of = |pointer: &str| text(object, pointer) == cluster_name(&self.control_plane);
-                if of("/spec/clusterName") || of("/metadata/labels/cluster.x-k8s.io~1cluster-name") {
-                    self.machine_pools.push(name);
-                }
+                let of = |pointer: &str| text(object, pointer).to_owned();
+                let label = "/metadata/labels/cluster.x-k8s.io~1cluster-name";
+                Self::MachinePool(name, [of("/spec/clusterName"), of(label)])
             }
             (_, ETCD_MEMBERS) => {
                 let members: Arc<EtcdMembers> = decode(object, ETCD_MEMBERS_VERSION)?;
@@ -212,19 +296,19 @@ impl Observed {
                 if let Some(field) = fields.find(|field| !known.contains(&field.as_str())) {
                     return Err(unreadable(object, &format!("unknown field `{field}`")));
                 }
-                // An etcd cluster has at least one member.
-                self.etcd = (!members.members.is_empty()).then(|| members.as_ref().clone());
+                Self::EtcdMembers(members)
             }
-            (_, kind) => {
-                // A Machine may refer to an object of any group.
-                if let Ok(infrastructure) = Infrastructure::deserialize(object) {
-                    let key = (kind.to_owned(), name);
-                    self.infrastructure.insert(key, Arc::new(infrastructure));
-                }
-            }
-        }
-        Ok(())
+            // A Machine may refer to an object of any group.
+            (_, kind) => match Infrastructure::deserialize(object) {
+                Ok(infrastructure) => Self::Infrastructure((kind.to_owned(), name), Arc::new(infrastructure)),
+                Err(_) => Self::Other,
+            },
+        })
     }
+}
+
+fn is_cluster(object: &Value) -> bool {
+    group(object) == cluster_api::GROUP && text(object, "/kind") == cluster::KIND
 }
 
 /// Whether two objects of a file are versions of one object. There is one EtcdMembers.

@@ -10,8 +10,9 @@ use serde_json::{Map, Value, json};
 use super::canonical;
 use super::desired::{Bootstrap, config};
 use super::known_fields::{ROOT, only_known};
+use super::read_config::ReadConfig;
 use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::{
-    CLOUD_CONFIG, InitConfiguration, JoinControlPlane, KubeadmConfig, KubeadmConfigSpec,
+    CLOUD_CONFIG, InitConfiguration, JoinControlPlane, KubeadmConfigSpec,
 };
 use crate::api::cluster_x_k8s_io::annotation::{CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME};
 use crate::api::cluster_x_k8s_io::control_plane::Machine;
@@ -71,8 +72,8 @@ const HIDDEN: &str = "(hidden)";
 
 /// What all machines of a control plane are compared with. It is the same for each of them.
 #[derive(Debug)]
-pub(super) struct Wanted<'s> {
-    spec: &'s Spec,
+pub(super) struct Wanted {
+    spec: Spec,
     revision: String,
     /// The configuration of a machine that joins.
     config: KubeadmConfigSpec,
@@ -81,19 +82,24 @@ pub(super) struct Wanted<'s> {
     init: Value,
 }
 
-impl<'s> Wanted<'s> {
+impl Wanted {
     /// What a spec wants.
-    pub(super) fn of(spec: &'s Spec) -> Self {
+    pub(super) fn of(spec: &Spec) -> Self {
         let config_of = |bootstrap| config(spec, bootstrap);
         let config = config_of(Bootstrap::Join);
         let (init, join) = (comparable(&config_of(Bootstrap::Init)), comparable(&config));
         Self {
             revision: hash(spec, &init, &join),
-            spec,
+            spec: spec.clone(),
             config,
             join,
             init,
         }
+    }
+
+    /// The spec.
+    pub(super) fn spec(&self) -> &Spec {
+        &self.spec
     }
 }
 
@@ -101,7 +107,7 @@ impl<'s> Wanted<'s> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts<'a> {
     pub(super) machine: &'a Machine,
-    pub(super) config: Option<&'a KubeadmConfig>,
+    pub(super) config: Option<&'a ReadConfig>,
     pub(super) infrastructure: Option<&'a Infrastructure>,
     /// The revisions that the control plane recorded when it created the machine.
     pub(super) recorded: &'a [String],
@@ -112,12 +118,8 @@ pub(super) struct Parts<'a> {
 ///
 /// A machine that was created from the current revision is not outdated because its objects differ:
 /// they were stored with other values, and those of a new machine would be too.
-pub(super) fn differences(
-    wanted: &Wanted<'_>,
-    parts: &Parts<'_>,
-    now: Timestamp,
-) -> (Vec<Difference>, Vec<Difference>) {
-    let by_time = expiries(wanted.spec, parts.machine, now);
+pub(super) fn differences(wanted: &Wanted, parts: &Parts<'_>, now: Timestamp) -> (Vec<Difference>, Vec<Difference>) {
+    let by_time = expiries(&wanted.spec, parts.machine, now);
     let by_content = contents(wanted, parts);
     let annotations = [
         Some(&parts.machine.metadata.annotations),
@@ -157,8 +159,8 @@ fn hash(spec: &Spec, init: &Value, join: &Value) -> String {
 }
 
 /// The differences of the objects of a machine from the spec.
-fn contents(wanted: &Wanted<'_>, parts: &Parts<'_>) -> Vec<Difference> {
-    let (spec, machine) = (wanted.spec, parts.machine);
+fn contents(wanted: &Wanted, parts: &Parts<'_>) -> Vec<Difference> {
+    let (spec, machine) = (&wanted.spec, parts.machine);
     let mut found = Vec::new();
     if machine.spec.version != spec.version {
         found.push(Difference {
@@ -166,7 +168,7 @@ fn contents(wanted: &Wanted<'_>, parts: &Parts<'_>) -> Vec<Difference> {
             changes: vec![change("version", &machine.spec.version, &spec.version)],
         });
     }
-    let changes = parts.config.map(|config| config_changes(wanted, &config.spec));
+    let changes = parts.config.map(|config| config_changes(wanted, config));
     if let Some(changes) = changes.filter(|changes| !changes.is_empty()) {
         let reason = format!("KubeadmConfig is not up-to-date: {}", summary(&changes));
         found.push(Difference { reason, changes });
@@ -259,15 +261,17 @@ fn infrastructure(spec: &Spec, machine: &Machine, object: &Infrastructure) -> Op
 ///
 /// The machine that ran `kubeadm init` is first compared as if it had joined, because users give
 /// both configurations the same content. Only if both comparisons differ is the machine outdated.
-fn config_changes(wanted: &Wanted<'_>, current: &KubeadmConfigSpec) -> Vec<Change> {
+fn config_changes(wanted: &Wanted, config: &ReadConfig) -> Vec<Change> {
+    let current = &config.spec;
+    let stored = || config.comparable.get_or_init(|| comparable(current));
     if current.join_configuration.control_plane.is_some() {
-        return changes(&comparable(current), &wanted.join);
+        return changes(stored(), &wanted.join);
     }
     let as_join = changes(&comparable(&as_join(current, &wanted.config)), &wanted.join);
     if as_join.is_empty() {
         return as_join;
     }
-    changes(&comparable(current), &wanted.init)
+    changes(stored(), &wanted.init)
 }
 
 /// The configuration of the first machine as that of a machine that joined.

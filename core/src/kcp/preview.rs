@@ -91,7 +91,7 @@ fn take(world: &mut Observed, step: &Step, now: Timestamp) {
             ]);
             let key = (machine.spec.infrastructure_ref.kind.clone(), name.clone());
             world.infrastructure.insert(key, Arc::new(infrastructure));
-            world.configs.insert(name.clone(), Arc::new((**config).clone()));
+            world.configs.insert(name.clone(), Arc::new((**config).clone().into()));
             world.machines.push(Arc::new(machine));
         }
         Action::Delete { member, .. } => {

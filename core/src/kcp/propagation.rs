@@ -72,7 +72,7 @@ impl Items {
 
 /// The record of a machine with the fields of its control plane, as the value of the annotation.
 pub(super) fn record(state: &State) -> String {
-    record_of(&desired(state))
+    record_of(&Desired::of(state))
 }
 
 fn record_of(desired: &Desired) -> String {
@@ -96,20 +96,24 @@ fn list<'v>(spec: &'v Value, field: &str) -> &'v [Value] {
     spec.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// What the control plane gives a machine.
-struct Desired {
+/// What the control plane gives each of its machines.
+#[derive(Debug)]
+pub struct Desired {
     labels: Value,
     annotations: Value,
     spec: Value,
 }
 
-fn desired(state: &State) -> Desired {
-    let metadata = shared_metadata(state);
-    // Wire types always serialise. The name and the failure domain are not read.
-    Desired {
-        labels: json!(metadata.labels),
-        annotations: json!(state.control_plane.spec.machine_template.metadata.annotations),
-        spec: serde_json::to_value(machine_spec(state, "", None)).unwrap_or_default(),
+impl Desired {
+    /// What the control plane of a state gives.
+    pub fn of(state: &State) -> Self {
+        let metadata = shared_metadata(state);
+        // Wire types always serialise. The name and the failure domain are not read.
+        Self {
+            labels: json!(metadata.labels),
+            annotations: json!(state.control_plane.spec.machine_template.metadata.annotations),
+            spec: serde_json::to_value(machine_spec(state, "", None)).unwrap_or_default(),
+        }
     }
 }
 
@@ -121,10 +125,10 @@ fn recorded(machine: &MachineState) -> Record {
 }
 
 /// The merge patch of a machine; `None` if it has everything.
-pub fn machine_patch(state: &State, machine: &MachineState) -> Option<Value> {
-    // A wire type always serialises.
-    let stored = serde_json::to_value(machine.machine.as_ref()).unwrap_or_default();
-    let (desired, recorded) = (desired(state), recorded(machine));
+pub fn machine_patch(desired: &Desired, machine: &MachineState) -> Option<Value> {
+    // The status is not read.
+    let stored = json!({"metadata": machine.machine.metadata, "spec": machine.machine.spec});
+    let recorded = recorded(machine);
     let spec = stored.get("spec").unwrap_or(&Value::Null);
     let mut fields = Map::new();
     deletion(spec, &desired.spec, &recorded, &mut fields);
@@ -144,7 +148,7 @@ pub fn machine_patch(state: &State, machine: &MachineState) -> Option<Value> {
     if !machine.is_deleting() {
         let mut annotations = desired.annotations.clone();
         if let Some(annotations) = annotations.as_object_mut() {
-            annotations.insert(RECORD.to_owned(), json!(record_of(&desired)));
+            annotations.insert(RECORD.to_owned(), json!(record_of(desired)));
             annotations.insert(PRE_TERMINATE_HOOK.to_owned(), json!(""));
         }
         metadata = changed_metadata(&stored, &desired.labels, &annotations, &recorded);
@@ -154,11 +158,10 @@ pub fn machine_patch(state: &State, machine: &MachineState) -> Option<Value> {
 
 /// The merge patch of the labels and annotations of the KubeadmConfig or of the infrastructure
 /// machine of a machine; `None` if it has them. The record of the machine is changed after it.
-pub fn metadata_patch(state: &State, machine: &MachineState, object: &Value) -> Option<Value> {
+pub fn metadata_patch(desired: &Desired, machine: &MachineState, object: &Value) -> Option<Value> {
     if machine.is_deleting() || object.pointer("/metadata/deletionTimestamp").is_some() {
         return None;
     }
-    let desired = desired(state);
     let metadata = changed_metadata(object, &desired.labels, &desired.annotations, &recorded(machine));
     patch(object, metadata, Map::new())
 }
@@ -242,11 +245,11 @@ mod tests {
     /// Applies the patch of the first machine, after which there must be no other one.
     fn propagate(world: &mut World) -> Option<Value> {
         let state = world.state();
-        let patch = machine_patch(&state, &state.machines[0])?;
+        let patch = machine_patch(&Desired::of(&state), &state.machines[0])?;
         assert_eq!(patch["metadata"]["uid"], "m-0-uid");
         json_patch::merge(&mut world.machines[0], &patch);
         let state = world.state();
-        assert_eq!(machine_patch(&state, &state.machines[0]), None);
+        assert_eq!(machine_patch(&Desired::of(&state), &state.machines[0]), None);
         Some(patch)
     }
 
@@ -341,13 +344,13 @@ mod tests {
         propagate(&mut world).unwrap();
         let mut object = json!({"metadata": {"uid": "u", "resourceVersion": "3", "labels": {"of": "the template"}}});
         let state = world.state();
-        let patch = metadata_patch(&state, &state.machines[0], &object).unwrap();
+        let patch = metadata_patch(&Desired::of(&state), &state.machines[0], &object).unwrap();
         assert_eq!(patch["metadata"]["labels"]["a"], "1");
         json_patch::merge(&mut object, &patch);
-        assert_eq!(metadata_patch(&state, &state.machines[0], &object), None);
+        assert_eq!(metadata_patch(&Desired::of(&state), &state.machines[0], &object), None);
         template(&mut world, &json!({"spec": {}}));
         let state = world.state();
-        let patch = metadata_patch(&state, &state.machines[0], &object).unwrap();
+        let patch = metadata_patch(&Desired::of(&state), &state.machines[0], &object).unwrap();
         json_patch::merge(&mut object, &patch);
         assert_eq!(object["metadata"]["labels"].get("a"), None);
         assert_eq!(object["metadata"]["labels"]["of"], "the template");

@@ -181,6 +181,8 @@ pub struct State {
 impl State {
     /// The state at one moment.
     pub fn observe(observed: &Observed, now: Timestamp) -> Self {
+        let wanted = observed.wanted();
+        let wanted = wanted.get_or_init(|| Wanted::of(&observed.control_plane.spec));
         let control_plane = observed.control_plane.clone();
         let cluster_name = cluster_name(&control_plane);
         let referred = referred(observed.cluster.as_deref(), control_plane.metadata.name());
@@ -210,7 +212,6 @@ impl State {
                 labels.contains_key(label::CONTROL_PLANE),
             )
         };
-        let wanted = Wanted::of(&observed.control_plane.spec);
         let revisions = recorded_revisions(&observed.control_plane);
         let mut machines: Vec<&Arc<Machine>> = observed.machines.iter().collect();
         machines.sort_by(|left, right| left.metadata.name().cmp(right.metadata.name()));
@@ -222,7 +223,7 @@ impl State {
                     None => adoptable.push(Arc::clone(machine)),
                     Some(owner) if is_owner(&state.control_plane, owner) => {
                         let recorded = revisions.get(machine.metadata.name()).map_or(&[][..], Vec::as_slice);
-                        owned.push(machine_state(&wanted, machine, recorded, observed, now));
+                        owned.push(machine_state(wanted, machine, recorded, observed, now));
                     }
                     Some(_) => foreign.push(machine.metadata.name().to_owned()),
                 },
@@ -466,7 +467,7 @@ fn recorded_revisions(control_plane: &KubeadmControlPlane) -> BTreeMap<String, V
 }
 
 fn machine_state(
-    wanted: &Wanted<'_>,
+    wanted: &Wanted,
     machine: &Arc<Machine>,
     recorded: &[String],
     observed: &Observed,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::status::{Condition, Status};
-use crate::model::{merge_reported, status_patch};
+use crate::model::{changed_conditions, merge_reported, status_patch};
 
 /// The patch of the status of a control plane; `None` if nothing differs. `observed_generation` is
 /// given only if the generation was reconciled without an error.
@@ -19,8 +19,8 @@ pub fn control_plane_patch(
     now: Timestamp,
 ) -> Option<Value> {
     let mut after = Map::new();
-    let conditions = merge_reported(stored, &status.conditions, now);
-    after.insert(String::from("conditions"), conditions);
+    let conditions = changed_conditions(stored, &status.conditions, now);
+    after.extend(conditions.map(|conditions| (String::from("conditions"), conditions)));
     after.insert(String::from("selector"), json!(status.selector));
     after.insert(String::from("replicas"), json!(status.replicas));
     after.insert(String::from("readyReplicas"), json!(status.ready_replicas));
@@ -61,12 +61,16 @@ pub fn control_plane_patch(
 /// `withdrawn` types are removed.
 pub fn machine_patch(stored: &Value, conditions: &[Condition], withdrawn: &[&str], now: Timestamp) -> Option<Value> {
     let mut after = Map::new();
+    let is_withdrawn = |one: &Value| {
+        let type_ = one.get("type").and_then(Value::as_str);
+        type_.is_some_and(|type_| withdrawn.contains(&type_))
+    };
+    let before = stored.pointer("/status/conditions").and_then(Value::as_array);
+    if !before.into_iter().flatten().any(is_withdrawn) && changed_conditions(stored, conditions, now).is_none() {
+        return None;
+    }
     let mut all = merge_reported(stored, conditions, now);
     if let Some(all) = all.as_array_mut() {
-        let is_withdrawn = |one: &Value| {
-            let type_ = one.get("type").and_then(Value::as_str);
-            type_.is_some_and(|type_| withdrawn.contains(&type_))
-        };
         all.retain(|one| !is_withdrawn(one));
     }
     after.insert(String::from("conditions"), all);

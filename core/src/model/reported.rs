@@ -53,13 +53,6 @@ pub fn merge_reported(stored: &Value, new: &[ReportedCondition], now: Timestamp)
         .pointer("/status/conditions")
         .and_then(Value::as_array)
         .map_or(&[][..], Vec::as_slice);
-    let text = |condition: &Value, field: &str| {
-        condition
-            .get(field)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
     let is_replaced = |condition: &&Value| new.iter().any(|one| one.type_ == text(condition, "type"));
     let mut all: Vec<Value> = stored
         .iter()
@@ -88,6 +81,72 @@ pub fn merge_reported(stored: &Value, new: &[ReportedCondition], now: Timestamp)
         }
         all.push(object);
     }
-    all.sort_by_key(|condition| text(condition, "type"));
+    all.sort_by(|left, right| text(left, "type").cmp(text(right, "type")));
     Value::Array(all)
+}
+
+/// The conditions to store, as [`merge_reported`]; `None` if they are stored.
+pub fn changed_conditions(stored: &Value, new: &[ReportedCondition], now: Timestamp) -> Option<Value> {
+    let Some(list) = stored.pointer("/status/conditions").and_then(Value::as_array) else {
+        return Some(merge_reported(stored, new, now));
+    };
+    let is_stored = |one: &ReportedCondition| {
+        let found = list.iter().find(|known| text(known, "type") == one.type_);
+        found.is_some_and(|known| {
+            let fields = [
+                ("status", one.status),
+                ("reason", one.reason),
+                ("message", one.message.as_str()),
+            ];
+            fields.into_iter().all(|(field, value)| text(known, field) == value)
+        })
+    };
+    let is_ordered = list.windows(2).all(|pair| match pair {
+        [left, right] => text(left, "type") < text(right, "type"),
+        _ => true,
+    });
+    if is_ordered && new.iter().all(is_stored) {
+        return None;
+    }
+    Some(merge_reported(stored, new, now))
+}
+
+fn text<'v>(condition: &'v Value, field: &str) -> &'v str {
+    condition.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn conditions_change_exactly_if_the_merge_differs_from_what_is_stored() {
+        let new = |status, message: &str| {
+            [
+                ReportedCondition::new("Available", "True", "Up", ""),
+                ReportedCondition::new("Ready", status, "Why", message),
+            ]
+        };
+        let merged = merge_reported(&json!({"metadata": {"generation": 3}}), &new("True", "x"), at(10));
+        let stored = |conditions: &Value| json!({"metadata": {"generation": 4}, "status": {"conditions": conditions}});
+        let mut with_other = merged.clone();
+        with_other
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"type": "Theirs", "status": "True"}));
+        let mut unordered = merged.clone();
+        unordered.as_array_mut().unwrap().reverse();
+        for stored in [stored(&merged), stored(&with_other), stored(&unordered), json!({})] {
+            for new in [new("True", "x"), new("True", "y"), new("False", "x")] {
+                let merged = merge_reported(&stored, &new, at(20));
+                let is_stored = stored.pointer("/status/conditions") == Some(&merged);
+                let changed = changed_conditions(&stored, &new, at(20));
+                assert_eq!(changed, (!is_stored).then_some(merged), "{stored} {new:?}");
+            }
+        }
+    }
 }

@@ -254,6 +254,32 @@ fn report_outdated(world: &mut World) {
     instance["status"] = json!({"latestModelApplied": false});
 }
 
+/// Its deletion would leave the instance, and the Machine would be created again at once.
+#[test]
+fn v154_a_new_machine_is_not_replaced_before_the_core_manager_took_it_up() {
+    let mut world = World::new(3);
+    world.rolling(&json!(1));
+    report_outdated(&mut world);
+    let machine = &mut world.machines[2];
+    machine["metadata"]["creationTimestamp"] = json!("2026-06-01T11:59:59Z");
+    for number in [0, 1] {
+        world.nodes[number]["status"]["conditions"][0]["status"] = json!("True");
+    }
+    world.break_node(2);
+    // The first plan records that the rollout began after this machine was made.
+    let (deleted, _) = roll_with(&mut world, 10..11, |_| ());
+    assert_eq!(deleted, Vec::<String>::new());
+    assert_eq!(world.deleted(), None, "{:?}", world.plan());
+    let told = world
+        .plan()
+        .waits
+        .iter()
+        .any(|wait| wait.message.contains("must take it up"));
+    assert!(told, "{:?}", world.plan().waits);
+    world.machines[2]["metadata"]["finalizers"] = json!(["machine.cluster.x-k8s.io"]);
+    assert_eq!(world.deleted().as_deref(), Some("p-2"));
+}
+
 #[test]
 fn v120_machines_that_their_provider_reports_as_outdated_for_ever_end_the_rollout() {
     for version in ["v1.33.0", ""] {

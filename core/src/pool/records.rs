@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::action::{Action, Plan, Step, delete, machine_ref, precondition};
 use super::desired;
-use super::state::{Member, State};
+use super::state::{MACHINE_FINALIZER, Member, State};
 use crate::api::cluster_x_k8s_io::annotation::PAUSED;
 use crate::api::cluster_x_k8s_io::control_plane::Machine;
 use crate::api::infrastructure_cluster_x_k8s_io::Infrastructure;
@@ -20,8 +20,6 @@ use crate::model::{ReportedCondition, hex_hash, merge_reported, status_patch};
 
 /// The annotation of a record.
 pub const RECORD: &str = "capstan.dev/instance-record";
-/// The finalizer of the Machine controller of Cluster API.
-const MACHINE_FINALIZER: &str = "machine.cluster.x-k8s.io";
 /// The longest part of the name of a pool in the name of a record. A name has at most 253
 /// characters.
 const LONGEST: usize = 240;

@@ -4,7 +4,7 @@
 //! more instances than replicas, the provider deletes outdated ones itself, so that no deletion is
 //! added. If new machines are outdated too, the rollout stops; see `progress`.
 
-use super::action::{Plan, WaitReason, about, delete, wait};
+use super::action::{Plan, Wait, WaitReason, about, delete, wait};
 use super::order::in_deletion_order;
 use super::progress;
 use super::state::{Member, State};
@@ -53,6 +53,16 @@ pub(super) fn decide(state: &State, rollout: Rollout, plan: &mut Plan) {
     else {
         return;
     };
+    if let Some(until) = next.taken_up_until {
+        let message = format!(
+            "Machine {} is new, and the core manager must take it up before it is replaced",
+            next.name
+        );
+        return plan.waits.push(Wait {
+            until: Some(until),
+            ..about(state, next, WaitReason::MachineReady, message)
+        });
+    }
     let limit = if next.is_available {
         // The deletion makes one more machine unavailable.
         unavailable < max_unavailable

@@ -21,6 +21,10 @@ use crate::api::meta::OwnerReference;
 /// The value of the annotation that marks a machine for deletion, if Capstan sets it. Capstan
 /// removes only such a mark.
 pub(super) const MARKED_BY_US: &str = "capstan.dev";
+/// The finalizer of the Machine controller of Cluster API.
+pub(super) const MACHINE_FINALIZER: &str = "machine.cluster.x-k8s.io";
+/// How long the core manager may take to add its finalizer to a new Machine.
+const TAKEN_UP_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 
 /// An instance of the pool.
 #[derive(Clone, Debug)]
@@ -42,6 +46,9 @@ pub struct Member {
     pub available_at: Option<Timestamp>,
     /// Why the instance is outdated.
     pub outdated: Option<String>,
+    /// Until when the core manager may still take up the Machine, which is new and has no finalizer
+    /// of it. Its deletion would leave the instance, and the Machine would be created again.
+    pub taken_up_until: Option<Timestamp>,
 }
 
 impl Member {
@@ -319,7 +326,16 @@ fn member(
         outdated: instance
             .and_then(|instance| outdated_by_provider(instance))
             .or_else(|| outdated_by_version(version, pool)),
+        taken_up_until: machine.and_then(|machine| taken_up_until(machine, now)),
     }
+}
+
+/// Until when the core manager may still take up a new Machine; `None` for one that it took up.
+fn taken_up_until(machine: &Machine, now: Timestamp) -> Option<Timestamp> {
+    let metadata = &machine.metadata;
+    let is_taken_up = metadata.finalizers.iter().any(|one| one == MACHINE_FINALIZER);
+    let until = metadata.creation_timestamp?.checked_add(TAKEN_UP_WITHIN).ok()?;
+    (!is_taken_up && until > now).then_some(until)
 }
 
 /// When a ready Node has been ready for long enough.

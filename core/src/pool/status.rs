@@ -15,7 +15,7 @@ use super::state::{Member, State};
 use super::strategy::{Rollout, strategy};
 use super::{Mode, condition};
 use crate::api::cluster_x_k8s_io::{label, label_value};
-use crate::model::{ReportedCondition as Condition, merge_reported, status_patch};
+use crate::model::{ReportedCondition as Condition, changed_conditions, status_patch};
 
 /// The longest list of names in a message.
 const NAMES: usize = 3;
@@ -32,7 +32,8 @@ pub fn patch(
 ) -> Option<Value> {
     let mut after = Map::new();
     let conditions = conditions(state, mode, plan);
-    after.insert(String::from("conditions"), merge_reported(stored, &conditions, now));
+    let conditions = changed_conditions(stored, &conditions, now);
+    after.extend(conditions.map(|conditions| (String::from("conditions"), conditions)));
     if keeps_selector {
         after.insert(String::from("selector"), json!(selector(state)));
     }

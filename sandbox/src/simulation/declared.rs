@@ -152,6 +152,8 @@ pub struct Simulation {
     always: Vec<(&'static str, Box<Always>)>,
     at_end: Vec<(&'static str, Box<RunEnd>)>,
     has_faults: bool,
+    /// Whether the API server keeps `managedFields` of all writes.
+    has_managed_fields: bool,
     /// No fault occurs from this time on, in milliseconds.
     calm: i64,
     /// No controller polls after this time, in milliseconds.
@@ -184,6 +186,7 @@ impl Simulation {
             always: Vec::new(),
             at_end: Vec::new(),
             has_faults: false,
+            has_managed_fields: true,
             calm: HOUR,
             polls_until: i64::MAX,
             companion: Box::new(|| Arc::new(())),
@@ -262,6 +265,14 @@ impl Simulation {
     pub fn faults_until(mut self, minute: i64) -> Self {
         self.calm = minute * MINUTE;
         self.faults()
+    }
+
+    /// Keeps no `managedFields`, which cost more than the rest of a write. Only for controllers
+    /// that apply nothing: the owners of fields decide which applies conflict.
+    #[must_use]
+    pub fn without_managed_fields(mut self) -> Self {
+        self.has_managed_fields = false;
+        self
     }
 
     /// Ends the run of a controller that polls something which no watch shows: it is not called
@@ -448,7 +459,10 @@ impl Environment for Declared {
     }
 
     fn api_options(&self) -> Options {
-        Options::default()
+        Options {
+            managed_fields: self.0.has_managed_fields,
+            ..Options::default()
+        }
     }
 
     fn admission(&self) -> Result<Option<Arc<dyn Admit>>> {

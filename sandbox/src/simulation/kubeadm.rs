@@ -72,6 +72,7 @@ pub fn simulation<R: Reconcile>(
             let clusters = companion.downcast_ref::<SimulatedClusters>().cloned();
             make(clusters.unwrap_or_default(), replica)
         })
+        .without_managed_fields()
         .faults_until(CALM)
         .polls_until(LAST + 300)
         .always("K5", invariants::a_creation_is_wanted)

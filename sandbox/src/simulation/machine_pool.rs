@@ -77,6 +77,7 @@ pub fn simulation<R: Reconcile>(mode: Mode, make: impl Fn() -> R + Send + Sync +
         .objects(&GROUPS, [objects::group()])
         .objects(&MACHINE_POOLS, [objects::pool(mode)])
         .controller(make)
+        .without_managed_fields()
         .faults_until(CALM)
         .always("M1", invariants::a_deletion_has_a_reason)
         .always("M2", invariants::only_machines_are_deleted)

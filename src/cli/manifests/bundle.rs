@@ -2,15 +2,16 @@
 //! installs the same objects as the other ways.
 //!
 //! A bundle can contain neither admission policies nor webhook configurations with match
-//! conditions. Therefore the bundle contains the component `registration`, whose Deployment
-//! registers them. OLM creates the service accounts and their roles from the ClusterServiceVersion.
-//! This module decides nothing; a test compares the bundle with the manifests.
+//! conditions. Therefore `capstan register`, which all installations run, creates them here. OLM
+//! creates the service accounts and their roles from the ClusterServiceVersion. This module decides
+//! nothing; a test compares the bundle with the manifests.
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
 use super::{Installation, What};
 use crate::cli::installed::{text, title};
+use crate::manifests::BUNDLE_RBAC;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The ClusterRole that owns what is registered. It is an object of the bundle under this name. The
@@ -23,7 +24,23 @@ const OWNER: &str = "capstan-registration";
 /// An object cannot be a part of a bundle; tests prevent that.
 pub(super) fn files(installation: &Installation) -> anyhow::Result<Vec<(String, String)>> {
     let mut objects = installation.objects(What::All)?;
+    objects.retain(|object| !is_registered(object));
+    objects.extend(serde_saphyr::from_multiple::<Value>(BUNDLE_RBAC).context("reading the permissions of the bundle")?);
+    for object in objects
+        .iter_mut()
+        .filter(|object| text(object, "/kind") == "Deployment" && text(object, "/metadata/name") == OWNER)
+    {
+        let flags = object.pointer_mut("/spec/template/spec/containers/0/args");
+        let flags = flags
+            .and_then(Value::as_array_mut)
+            .context("the registration has flags")?;
+        flags.push(json!(format!("--owner={OWNER}")));
+    }
+    let namespace = &installation.choices.namespace;
     for object in &mut objects {
+        if text(object, "/kind") == "ClusterRole" && text(object, "/metadata/name") == OWNER {
+            label(object, namespace);
+        }
         // OLM installs into the namespace of its OperatorGroup.
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("namespace");
@@ -48,6 +65,24 @@ pub(super) fn files(installation: &Installation) -> anyhow::Result<Vec<(String, 
         files.push((format!("manifests/{name}.{}.yaml", kind.to_lowercase()), yaml(object)?));
     }
     Ok(files)
+}
+
+/// Adds the labels by which OLM deletes an object of the cluster together with the
+/// ClusterServiceVersion. OLM sets them on the roles that it creates, but not on objects of a
+/// bundle.
+fn label(object: &mut Value, namespace: &str) {
+    let labels = object.pointer_mut("/metadata/labels").and_then(Value::as_object_mut);
+    if let Some(labels) = labels {
+        labels.insert("olm.owner".to_owned(), json!(format!("capstan.v{VERSION}")));
+        labels.insert("olm.owner.kind".to_owned(), json!("ClusterServiceVersion"));
+        labels.insert("olm.owner.namespace".to_owned(), json!(namespace));
+    }
+}
+
+/// Whether `capstan register` creates an object, because a bundle cannot contain it.
+fn is_registered(object: &Value) -> bool {
+    let kind = text(object, "/kind");
+    kind.ends_with("WebhookConfiguration") || kind.starts_with("ValidatingAdmissionPolicy")
 }
 
 fn yaml(object: &Value) -> anyhow::Result<String> {

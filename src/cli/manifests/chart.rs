@@ -8,18 +8,18 @@
 use anyhow::{Context as _, ensure};
 use capstan_core::admission::Feature;
 use capstan_core::api::cluster_x_k8s_io;
-use capstan_core::api::machine_openshift_io::NAMESPACE;
 use serde_json::{Value, json};
 
 use super::{Certificates, Choices, Installation, What};
 use crate::cli::cluster::{Authority, Enforcement};
-use crate::manifests::Component;
+use crate::manifests::REGISTRATION_FILES;
 
 /// The placeholders. No manifest contains them otherwise.
 const HOME: &str = "capstan-chart-home";
 const CLUSTER_API: &str = "capstan-chart-cluster-api";
 const SYNC: &str = "capstan-chart-sync";
 const SCALER: &str = "capstan-chart-scaler";
+const HOOK_USER: &str = "capstan-chart-hooks";
 
 /// The file that a value selects, and not a feature.
 const NETWORK_POLICIES: &str = "network-policies.yaml";
@@ -74,16 +74,16 @@ pub(super) fn templates() -> anyhow::Result<Vec<(String, String)>> {
                 if ["cert-manager.yaml", NETWORK_POLICIES].contains(&name.as_str()) && feature != Feature::Admission {
                     continue;
                 }
-                let text = template(&name, &variants).with_context(|| format!("the template of {name}"))?;
-                let text = if matches!(what, What::Policies | What::Webhooks) {
-                    format!("{{{{- if not .Values.registration }}}}\n{text}{{{{- end }}}}\n")
-                } else {
-                    text
-                };
+                let mut text = template(&name, &variants).with_context(|| format!("the template of {name}"))?;
+                if what == What::Webhooks {
+                    text = static_webhooks(&text).with_context(|| format!("the template of {name}"))?;
+                }
                 let value = if name == NETWORK_POLICIES {
-                    Some("networkPolicies".to_owned())
+                    Some(".Values.networkPolicies".to_owned())
+                } else if REGISTRATION_FILES.contains(&name.as_str()) {
+                    Some("not .Values.staticWebhooks".to_owned())
                 } else {
-                    value(feature).map(|value| format!("features.{value}"))
+                    value(feature).map(|value| format!(".Values.features.{value}"))
                 };
                 templates.push((name, wrapped(value.as_deref(), &text)));
             }
@@ -92,12 +92,19 @@ pub(super) fn templates() -> anyhow::Result<Vec<(String, String)>> {
     // The flag and the port of this component are lines of the Deployments' templates.
     let variants = variants(Feature::Admission, What::Deployment, true)?;
     let text = template(SECURE_METRICS, &variants)?;
-    templates.push((SECURE_METRICS.to_owned(), wrapped(Some("secureMetrics"), &text)));
-    for (name, text) in Component::Registration.files() {
-        let text = parametrized(&text.replace(NAMESPACE, HOME));
-        templates.push((name, wrapped(Some("registration"), &text)));
-    }
+    templates.push((SECURE_METRICS.to_owned(), wrapped(Some(".Values.secureMetrics"), &text)));
     Ok(templates)
+}
+
+/// A webhook configuration that has webhooks only if the value `staticWebhooks` is true.
+fn static_webhooks(text: &str) -> anyhow::Result<String> {
+    const FIELD: &str = "\nwebhooks:\n";
+    ensure!(
+        text.matches(FIELD).count() == 1 && !text.contains("\n---\n"),
+        "the file must contain one webhook configuration, whose last field is webhooks"
+    );
+    let text = text.replace(FIELD, &format!("\n{{{{- if .Values.staticWebhooks }}}}{FIELD}"));
+    Ok(format!("{text}{{{{- end }}}}\n"))
 }
 
 /// The files of each source of certificates, in the order of [`SOURCES`].
@@ -111,12 +118,13 @@ fn variants(feature: Feature, what: What, secure_metrics: bool) -> anyhow::Resul
             single_node: false,
             network_policies: true,
             secure_metrics,
-            registration: false,
+            static_webhooks: false,
             enforcement: Enforcement::Deny,
             authority: Authority {
                 cluster_api_namespace: CLUSTER_API.to_owned(),
                 sync_identity: vec![SYNC.to_owned()],
                 autoscaler_identity: vec![SCALER.to_owned()],
+                hook_identity: vec![HOOK_USER.to_owned()],
             },
         };
         Installation::new(&[feature], &choices).files(what)
@@ -247,6 +255,7 @@ fn parametrized(text: &str) -> String {
         .replace(super::LAST_FLAG, &format!("{}{flag}", super::LAST_FLAG))
         .replace(&quoted(SYNC), &listed("syncIdentities"))
         .replace(&quoted(SCALER), &listed("autoscalerIdentities"))
+        .replace(&quoted(HOOK_USER), &listed("hookIdentities"))
         .replace(CLUSTER_API, "{{ .Values.clusterApiNamespace }}")
         .replace(HOME, "{{ .Release.Namespace }}")
 }
@@ -286,17 +295,18 @@ fn line(line: &str) -> String {
         }
         _ if flag == format!("--autoscaler-identity={SCALER}") => users("autoscalerIdentities", "autoscaler-identity"),
         _ if flag == format!("--sync-identity={SYNC}") => users("syncIdentities", "sync-identity"),
+        _ if flag == format!("--hook-identity={HOOK_USER}") => users("hookIdentities", "hook-identity"),
         _ => format!("{line}\n"),
     }
 }
 
-/// The template of a file, which is rendered if `value` is true. Without a value, it is always
-/// rendered, and the webhook server in it has the flags of the selected features.
-fn wrapped(value: Option<&str>, text: &str) -> String {
+/// The template of a file, which is rendered if a condition holds. Without a condition, it is
+/// always rendered, and the webhook server in it has the flags of the selected features.
+fn wrapped(condition: Option<&str>, text: &str) -> String {
     let generated = "{{- /* Generated from the manifests:\n\
         cargo run -p capstan -- manifests chart --out charts/capstan/templates */}}\n";
-    match value {
-        Some(value) => format!("{generated}{{{{- if .Values.{value} }}}}\n{text}{{{{- end }}}}\n"),
+    match condition {
+        Some(condition) => format!("{generated}{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"),
         None => format!("{generated}{}", with_flags_of_features(text)),
     }
 }

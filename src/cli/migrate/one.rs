@@ -196,12 +196,12 @@ impl<'a> Migration<'a> {
 
     /// Checks the request as the webhooks do, and prints the answer.
     async fn is_possible(&self, object: &FullObject, to: Api) -> anyhow::Result<bool> {
-        let mut asked = object.value.clone();
+        let mut asked = (*object.value).clone();
         if let Some(Value::Object(spec)) = asked.get_mut("spec") {
             spec.insert(String::from("authoritativeAPI"), to.as_str().into());
         }
         let mut given = self.others(object).await?;
-        given.push(object.value.clone());
+        given.push((*object.value).clone());
         let snapshot = Snapshot::of_files(&given).context("reading the objects of the cluster")?;
         let options = Options {
             authority: self.args.authority.config(&self.args.namespace),

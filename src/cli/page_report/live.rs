@@ -320,9 +320,10 @@ impl Live {
         let config = self.cluster.scope().options().authority;
         let (home, other) = (config.namespace(Api::MachineApi), config.namespace(Api::ClusterApi));
         format!(
-            "There is no control plane to show: no ControlPlaneMachineSet or ControlPlane in the namespace {home}, and \
-             no KubeadmControlPlane or MachinePool in the namespace {other}. The page shows them as soon as they exist. \
-             `capstan generate` prints a ControlPlaneMachineSet for the existing machines."
+            "The cluster answers. It has no ControlPlaneMachineSet or ControlPlane in the namespace {home}, and no \
+             KubeadmControlPlane or MachinePool in the namespace {other}. The page shows them as soon as they exist. If \
+             you expected one, check the context and the namespaces. The command capstan generate prints a \
+             ControlPlaneMachineSet for machines that exist."
         )
     }
 

@@ -12,7 +12,7 @@ use capstan_core::api::kind::KindInfo;
 use capstan_core::kcp::addons;
 use capstan_core::kcp::certificates::{FoundSecret, Purpose, SECRET_TYPE};
 use capstan_core::kcp::expiry;
-use capstan_core::kcp::propagation::metadata_patch;
+use capstan_core::kcp::propagation::{Desired, metadata_patch};
 use capstan_core::kcp::state::MachineState;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -148,8 +148,9 @@ async fn read_machines<C: Cluster>(cluster: &C, found: &Found, known: &mut Known
         .infrastructure
         .retain(|known, _| machines.iter().any(|(reference, _)| reference == known));
     let mut is_new = false;
+    let desired = Desired::of(state);
     for (reference, machine) in machines {
-        let lacks = |object: &(Value, KindInfo)| metadata_patch(state, machine, &object.0).is_some();
+        let lacks = |object: &(Value, KindInfo)| metadata_patch(&desired, machine, &object.0).is_some();
         let stored = known.infrastructure.get(&reference).and_then(Option::as_ref);
         if stored.is_some_and(|object| !lacks(object)) {
             continue;

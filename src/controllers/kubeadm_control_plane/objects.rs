@@ -1,14 +1,17 @@
 //! What the controller of KubeadmControlPlanes watches, and the types in which it keeps the
 //! objects.
 
+use std::sync::OnceLock;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use capstan_core::api::cluster_x_k8s_io::label;
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{self, Reader};
 use capstan_core::api::meta::ObjectMeta;
-use capstan_core::api::objects::CachedObject;
+use capstan_core::api::objects::{CachedObject, Undecodable};
 use capstan_core::kcp::certificates::FoundSecret;
+use capstan_core::kcp::observed::{ReadObject, SnapshotError};
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
@@ -19,34 +22,54 @@ use crate::workload;
 /// Secrets.
 pub static SECRETS: KindInfo = KindInfo::namespaced("", "v1", "Secret", "secrets");
 
-/// A whole object, as JSON.
-#[derive(Clone, Debug, PartialEq)]
+/// A whole object, as JSON, and read once it is needed.
+#[derive(Clone, Debug)]
 pub struct WholeObject {
     pub(super) metadata: ObjectMeta,
     pub(super) value: Value,
+    read: OnceLock<Result<ReadObject, SnapshotError>>,
+}
+
+impl PartialEq for WholeObject {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
 }
 
 impl CachedObject for WholeObject {
     fn metadata(&self) -> Option<&ObjectMeta> {
         Some(&self.metadata)
     }
+
+    fn decode(object: Value) -> Result<Self, Undecodable> {
+        Ok(Self::of(object))
+    }
 }
 
 impl<'de> Deserialize<'de> for WholeObject {
-    /// Never fails for an object: what cannot be decoded stays in the JSON.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        let metadata = value
-            .get("metadata")
-            .and_then(|known| ObjectMeta::deserialize(known).ok());
-        Ok(Self {
-            metadata: metadata.unwrap_or_default(),
-            value,
-        })
+        Value::deserialize(deserializer).map(Self::of)
     }
 }
 
 impl WholeObject {
+    /// Never fails for an object: what cannot be decoded stays in the JSON.
+    fn of(value: Value) -> Self {
+        let metadata = value
+            .get("metadata")
+            .and_then(|known| ObjectMeta::deserialize(known).ok());
+        Self {
+            metadata: metadata.unwrap_or_default(),
+            value,
+            read: OnceLock::new(),
+        }
+    }
+
+    /// The object as core reads it. A version of an object is read once.
+    pub(super) fn read(&self, kind: &KindInfo) -> Result<ReadObject, SnapshotError> {
+        self.read.get_or_init(|| ReadObject::of(&self.of_kind(kind))).clone()
+    }
+
     /// The object as the API server stores it. Items of a list have no `apiVersion` and `kind`.
     pub fn value(&self) -> &Value {
         &self.value

@@ -9,7 +9,7 @@ use capstan_core::api::meta::ObjectMeta;
 use capstan_core::kcp::action::{Action, Step as CoreStep};
 use capstan_core::kcp::clone::clone;
 use capstan_core::kcp::expiry;
-use capstan_core::kcp::propagation::{machine_patch, metadata_patch};
+use capstan_core::kcp::propagation::{Desired, machine_patch, metadata_patch};
 use capstan_core::kcp::state::MachineState;
 use capstan_core::model::Precondition;
 use serde_json::{Map, Value, json};
@@ -82,8 +82,9 @@ fn upkeep(found: &Found, known: &Known) -> Vec<Planned> {
     // A machine that another step changes has another version then.
     let steps = &found.assessment.plan.steps;
     let is_changed = |name: &str| steps.iter().any(|step| step.machine_of_control_plane() == Some(name));
+    let desired = Desired::of(state);
     for machine in state.machines.iter().filter(|machine| !is_changed(machine.name())) {
-        writes.extend(propagated(found, known, machine));
+        writes.extend(propagated(found, known, &desired, machine));
     }
     if let Ok(Some(change)) = &found.addon {
         let verb = Verb::Perform(change.title().to_owned());
@@ -104,20 +105,20 @@ fn upkeep(found: &Found, known: &Known) -> Vec<Planned> {
 }
 
 /// The patches of the objects of a machine. Its own is the last one, because it records the fields.
-fn propagated(found: &Found, known: &Known, machine: &MachineState) -> Vec<(Write, &'static str)> {
+fn propagated(found: &Found, known: &Known, desired: &Desired, machine: &MachineState) -> Vec<(Write, &'static str)> {
     let state = &found.assessment.state;
     let namespace = state.namespace();
     let mut writes = Vec::new();
     let infrastructure = known.infrastructure.get(&reference(machine)).and_then(Option::as_ref);
     if let Some((object, kind)) = infrastructure.map(Arc::as_ref)
-        && let Some(patch) = metadata_patch(state, machine, object)
+        && let Some(patch) = metadata_patch(desired, machine, object)
     {
         let name = &machine.machine.spec.infrastructure_ref.name;
         writes.push(Write::new(kind, namespace, name, Verb::Patch(patch)));
     }
     let config = &machine.machine.spec.bootstrap.config_ref.name;
     if let Some(object) = found.configs.get(config)
-        && let Some(patch) = metadata_patch(state, machine, &object.value).or_else(|| {
+        && let Some(patch) = metadata_patch(desired, machine, &object.value).or_else(|| {
             let (expires, _) = known.expiries.get(machine.name())?;
             expiry::address(machine, &object.value)?;
             Some(expiry::patch(&object.value, (*expires)?))
@@ -125,7 +126,7 @@ fn propagated(found: &Found, known: &Known, machine: &MachineState) -> Vec<(Writ
     {
         writes.push(Write::new(&KUBEADM_CONFIGS, namespace, config, Verb::Patch(patch)));
     }
-    if let Some(patch) = machine_patch(state, machine) {
+    if let Some(patch) = machine_patch(desired, machine) {
         let name = machine.name();
         writes.push(Write::new(&CLUSTER_API_MACHINES, namespace, name, Verb::Patch(patch)));
     }

@@ -2,13 +2,16 @@
 //! the objects.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 use capstan_core::api::infrastructure_cluster_x_k8s_io::{CLUSTERS, GROUP, PLATFORMS};
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{self, Home, Reader};
 use capstan_core::api::meta::ObjectMeta;
-use capstan_core::api::objects::CachedObject;
+use capstan_core::api::objects::{CachedObject, Undecodable};
 use capstan_core::authority::other::{self, FieldManager, LEASE};
+use capstan_core::authority::pair::FullObject;
+use capstan_core::authority::spec::PairMember;
 use capstan_core::authority::wide::OPERATOR;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -32,12 +35,20 @@ pub(super) fn is_check(kind: &str, group: &str) -> bool {
 const FIELD_MANAGERS: &str = "fieldManagers";
 
 /// A whole object.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct StoredObject {
     pub(super) metadata: ObjectMeta,
-    pub(super) value: Value,
+    pub(super) value: Arc<Value>,
+    /// The fields that decide which API is authoritative, read once they are needed.
+    member: OnceLock<Arc<PairMember>>,
     /// The writes of other sync controllers.
     pub(super) managers: Vec<FieldManager>,
+}
+
+impl PartialEq for StoredObject {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value && self.managers == other.managers
+    }
 }
 
 impl StoredObject {
@@ -49,7 +60,20 @@ impl StoredObject {
         Self {
             metadata: metadata.unwrap_or_default(),
             managers: Vec::new(),
-            value,
+            member: OnceLock::new(),
+            value: Arc::new(value),
+        }
+    }
+
+    pub(super) fn member(&self) -> &Arc<PairMember> {
+        self.member.get_or_init(|| Arc::new(PairMember::read(&*self.value)))
+    }
+
+    /// The object as core reads it.
+    pub fn full(&self) -> FullObject {
+        FullObject {
+            value: Arc::clone(&self.value),
+            member: Arc::clone(self.member()),
         }
     }
 
@@ -73,12 +97,16 @@ impl CachedObject for StoredObject {
             fields.insert(FIELD_MANAGERS.to_owned(), serde_json::json!(managers));
         }
     }
+
+    /// Never fails for an object: what cannot be decoded stays in the JSON.
+    fn decode(object: Value) -> Result<Self, Undecodable> {
+        Ok(Self::slimmed(object))
+    }
 }
 
-impl<'de> Deserialize<'de> for StoredObject {
-    /// Never fails for an object: what cannot be decoded stays in the JSON.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut value = Value::deserialize(deserializer)?;
+impl StoredObject {
+    /// An object that [`StoredObject::slim`] prepared.
+    fn slimmed(mut value: Value) -> Self {
         let managers = value
             .as_object_mut()
             .and_then(|fields| fields.remove(FIELD_MANAGERS))
@@ -88,10 +116,16 @@ impl<'de> Deserialize<'de> for StoredObject {
             Some(FieldManager { manager, time })
         });
         let managers = managers.collect();
-        Ok(Self {
+        Self {
             managers,
             ..Self::of(value)
-        })
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for StoredObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(Self::slimmed)
     }
 }
 
@@ -179,7 +213,7 @@ mod tests {
         object["metadata"].as_object_mut().unwrap().remove("managedFields");
         let stored = StoredObject::deserialize(&object).unwrap();
         assert_eq!(stored.managers.len(), 1);
-        assert_eq!(stored.value, json!({"metadata": {"name": "a"}, "spec": {"x": 1}}));
+        assert_eq!(*stored.value(), json!({"metadata": {"name": "a"}, "spec": {"x": 1}}));
         assert_eq!(stored.metadata.name(), "a");
     }
 

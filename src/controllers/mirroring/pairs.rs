@@ -4,6 +4,7 @@
 //! must never count as absent. Then there is no pair.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use capstan_core::api::config_openshift_io::infrastructure;
 use capstan_core::api::kind::KindInfo;
@@ -71,12 +72,12 @@ impl Pairs {
 
     pub(super) fn full(&self, view: &View, kind: &KindInfo, name: &str) -> Result<Option<FullObject>, Unknown> {
         let found = self.find(view, kind, name)?;
-        Ok(found.map(|object| FullObject::from(object.value.clone())))
+        Ok(found.map(StoredObject::full))
     }
 
     /// The Lease of another sync controller.
     pub(super) fn lease<'a>(&self, view: &'a View) -> Result<Option<&'a Value>, Unknown> {
-        Ok(self.find(view, &LEASES, LEASE)?.map(|lease| &lease.value))
+        Ok(self.find(view, &LEASES, LEASE)?.map(|lease| &*lease.value))
     }
 
     /// The infrastructure machine of a Machine in Cluster API. Without that Machine, one of the
@@ -113,7 +114,7 @@ impl Pairs {
     pub(super) fn pair(&self, view: &View, name: &str) -> Result<Pair, Unknown> {
         let machine_api = self.full(view, &kinds::MACHINES, name)?;
         let cluster_api = self.full(view, &kinds::CLUSTER_API_MACHINES, name)?;
-        let members = [&machine_api, &cluster_api].map(|object| object.as_ref().map(|object| &object.member));
+        let members = [&machine_api, &cluster_api].map(|object| object.as_ref().map(|object| &*object.member));
         let infrastructure = match self.infrastructure_ref(view, name, members.last().copied().flatten())? {
             Some((kind, name)) => self.full(view, kind, &name)?,
             None => None,
@@ -175,9 +176,9 @@ impl Pairs {
         Ok(Surroundings {
             machine_api_namespace: self.machine_api.clone(),
             cluster_api_namespace: self.cluster_api.clone(),
-            cluster: cluster.map(|cluster| cluster.value.clone()),
-            infrastructure_cluster: infrastructure_cluster.map(|cluster| cluster.value.clone()),
-            infrastructure: infrastructure.map(|infrastructure| infrastructure.value.clone()),
+            cluster: cluster.map(|cluster| Arc::clone(&cluster.value)),
+            infrastructure_cluster: infrastructure_cluster.map(|cluster| Arc::clone(&cluster.value)),
+            infrastructure: infrastructure.map(|infrastructure| Arc::clone(&infrastructure.value)),
             secrets: secrets.objects.keys().map(|key| key.name.clone()).collect(),
         })
     }
@@ -195,12 +196,12 @@ impl Pairs {
     fn parts(&self, view: &View, name: &str) -> Vec<(&KindInfo, String)> {
         let member = |kind: &KindInfo| {
             let found = self.find(view, kind, name).ok().flatten();
-            found.map(|object| PairMember::read(&object.value))
+            found.map(|object| Arc::clone(object.member()))
         };
         let (machine_api, cluster_api) = (member(&kinds::MACHINES), member(&kinds::CLUSTER_API_MACHINES));
-        let infrastructure = self.infrastructure_ref(view, name, cluster_api.as_ref());
+        let infrastructure = self.infrastructure_ref(view, name, cluster_api.as_deref());
         let mut parts: Vec<(&KindInfo, String)> = infrastructure.ok().flatten().into_iter().collect();
-        for name in Self::sets(&[machine_api.as_ref(), cluster_api.as_ref()]) {
+        for name in Self::sets(&[machine_api.as_deref(), cluster_api.as_deref()]) {
             parts.push((&kinds::MACHINE_SETS, name.clone()));
             parts.push((&kinds::CLUSTER_API_MACHINE_SETS, name));
         }
@@ -309,7 +310,7 @@ impl Pairs {
             let kind = machines_of(api);
             view.objects.all::<StoredObject>(kind).into_iter().flatten()
         });
-        let is_member = |object: &&std::sync::Arc<StoredObject>| {
+        let is_member = |object: &&Arc<StoredObject>| {
             let mut owners = object.metadata.owner_references.iter();
             owners.any(|owner| owner.kind == "MachineSet" && owner.name == set)
         };

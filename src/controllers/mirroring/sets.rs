@@ -8,7 +8,7 @@ use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds;
 use capstan_core::authority::TEMPLATE_SET;
 use capstan_core::authority::pair::{FullObject, Member, Pair};
-use capstan_core::authority::spec::{Api, Kind, PairMember};
+use capstan_core::authority::spec::{Api, Kind};
 use capstan_core::authority::state::template_set;
 
 use super::objects::{LEASES, StoredObject, is_check};
@@ -57,10 +57,7 @@ impl Pairs {
             let label = object.metadata.labels.get(TEMPLATE_SET).map(String::as_str);
             label == Some(set) || template_set(object.metadata.name()) == Some(set)
         };
-        let mut found: Vec<FullObject> = stored
-            .filter(is_made)
-            .map(|object| FullObject::from(object.value.clone()))
-            .collect();
+        let mut found: Vec<FullObject> = stored.filter(is_made).map(|object| object.full()).collect();
         found.sort_by(|one, other| one.text("/metadata/name").cmp(&other.text("/metadata/name")));
         found
     }
@@ -71,8 +68,10 @@ impl Pairs {
             .objects
             .of::<StoredObject>(&kinds::CLUSTER_API_MACHINE_SETS)
             .ok_or(Unknown)?;
-        let sets = known.objects.values().map(|set| PairMember::read(&set.value));
-        let names: BTreeSet<String> = sets.filter_map(|set| Some(set.infrastructure?.1)).collect();
+        let sets = known.objects.values().map(|set| set.member());
+        let names: BTreeSet<String> = sets
+            .filter_map(|set| Some(set.infrastructure.as_ref()?.1.clone()))
+            .collect();
         Ok(names.into_iter().collect())
     }
 
@@ -85,7 +84,7 @@ impl Pairs {
                 let mut owners = object.metadata.owner_references.iter();
                 if owners.any(|owner| owner.kind == "MachineSet" && owner.name == set) {
                     let machine_api = self.full(view, &kinds::MACHINES, object.metadata.name())?;
-                    let object = FullObject::from(object.value.clone());
+                    let object = object.full();
                     members.push(Member::new(api, object, machine_api.as_ref()));
                 }
             }
@@ -103,7 +102,7 @@ impl Pairs {
     ) -> Result<View, StepError> {
         let template = |view: &View| {
             let mirror = self.find(view, &kinds::CLUSTER_API_MACHINE_SETS, name).ok().flatten();
-            let reference = mirror.and_then(|set| PairMember::read(&set.value).infrastructure);
+            let reference = mirror.and_then(|set| set.member().infrastructure.clone());
             let template = reference.and_then(|(kind, name)| Some((self.templates.get(kind.as_str())?, name)));
             template.into_iter().collect()
         };
@@ -142,7 +141,7 @@ impl Pairs {
             sets.extend(template_set(name).map(str::to_owned));
             let stored = view.objects.all::<StoredObject>(&kinds::CLUSTER_API_MACHINE_SETS);
             let users = stored.into_iter().flatten().filter(|set| {
-                let reference = PairMember::read(&set.value).infrastructure;
+                let reference = set.member().infrastructure.clone();
                 reference.is_some_and(|(of, used)| of == kind && used == name)
             });
             sets.extend(users.map(|set| set.metadata.name().to_owned()));
@@ -154,7 +153,7 @@ impl Pairs {
     fn is_deleting(&self, view: &View, set: &str) -> bool {
         SETS.into_iter().any(|kind| {
             let found = self.find(view, kind, set).ok().flatten();
-            found.is_some_and(|set| PairMember::read(&set.value).deleting)
+            found.is_some_and(|set| set.member().deleting)
         })
     }
 }

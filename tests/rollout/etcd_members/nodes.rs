@@ -237,8 +237,14 @@ impl Nodes {
             .iter()
             .filter(|member| member.is_learner && !member.name.is_empty())
         {
-            // Refused until the learner has caught up.
-            let _promoted = self.any(0).context("no member runs")?.promote(member.id).await;
+            // Refused until the learner has caught up, and by the learner itself.
+            for position in 0..members.len() {
+                if let Some(one) = self.any(position)
+                    && one.promote(member.id).await.is_ok()
+                {
+                    break;
+                }
+            }
         }
         let is_joining = |node: &&String| !self.state.lock().unwrap().running.contains_key(*node);
         let Some(node) = wanted.iter().find(is_joining) else {

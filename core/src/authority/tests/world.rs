@@ -4,6 +4,8 @@
 //! Every change checks the invariants: the controllers of both APIs are never both free to act, and
 //! a finalizer of controllers holds the instance.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -98,12 +100,16 @@ impl World {
             surroundings: Surroundings {
                 machine_api_namespace: String::from("openshift-machine-api"),
                 cluster_api_namespace: String::from("openshift-cluster-api"),
-                cluster: Some(json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
-                    "metadata": {"name": "prod-x7k2p", "uid": "cluster"}})),
-                infrastructure_cluster: Some(infrastructure_cluster()),
-                infrastructure: Some(json!({"apiVersion": "config.openshift.io/v1", "kind": "Infrastructure",
+                cluster: Some(Arc::new(
+                    json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+                    "metadata": {"name": "prod-x7k2p", "uid": "cluster"}}),
+                )),
+                infrastructure_cluster: Some(Arc::new(infrastructure_cluster())),
+                infrastructure: Some(Arc::new(
+                    json!({"apiVersion": "config.openshift.io/v1", "kind": "Infrastructure",
                     "metadata": {"name": "cluster"}, "status": {"infrastructureName": "prod-x7k2p",
-                    "platformStatus": {"aws": {"region": "us-east-1"}}}})),
+                    "platformStatus": {"aws": {"region": "us-east-1"}}}}),
+                )),
                 secrets: Vec::new(),
             },
             ..Pair::default()

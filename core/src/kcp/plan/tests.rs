@@ -396,6 +396,10 @@ fn v150_a_member_that_has_not_started_stays_while_a_machine_with_a_node_has_none
     assert!(told, "{:?}", plan.waits);
     world.etcd.as_mut().unwrap()["members"] = members(&["n-0", "n-1", "", ""]);
     assert_eq!(next(&world), "remove-member ", "one more than there are machines");
+    // The user does what the wait says: the machine never joins, and its deletion must not wait.
+    world.etcd.as_mut().unwrap()["members"] = members(&["n-0", "n-1", ""]);
+    world.delete(2);
+    assert_eq!(next(&world), "remove-member ", "the machine is being deleted");
 }
 
 #[test]

@@ -253,7 +253,7 @@ impl World<BothApis> {
         }
         // The provider waits until its Machine owns it.
         let owns = |owner: &FullObject| super::state::is_owned(machine, owner.uid());
-        if !seen.other.as_ref().is_some_and(owns) {
+        if !seen.other.as_deref().is_some_and(owns) {
             return false;
         }
         if self.set_finalizer(role, machine, PROVIDER_FINALIZER, true) {

@@ -50,8 +50,12 @@ impl Environment for BothApis {
         objects::cached()
     }
 
+    /// No controller applies, so nothing depends on the owners of fields.
     fn api_options(&self) -> Options {
-        Options::default()
+        Options {
+            managed_fields: false,
+            ..Options::default()
+        }
     }
 
     fn admission(&self) -> Result<Option<Arc<dyn Admit>>> {
@@ -156,7 +160,14 @@ impl Environment for BothApis {
         }
     }
 
-    fn store(_world: &mut World<Self>, _observation: Observation<'_>) {}
+    fn store(world: &mut World<Self>, observation: Observation<'_>) {
+        let stored = &mut world.environment.stored;
+        let object = observation.typed.get::<StoredObject>();
+        match object.filter(|_| !observation.is_gone()) {
+            Some(object) => drop(stored.insert(observation.key.clone(), Arc::new(object.full()))),
+            None => drop(stored.remove(observation.key)),
+        }
+    }
 
     fn react(world: &mut World<Self>, key: &ObjectKey) {
         world.judge_now(key);

@@ -1,5 +1,7 @@
 //! What must hold after every change, when an instance is created or deleted, and at the end.
 
+use std::sync::Arc;
+
 use capstan_core::authority::finalizers;
 use capstan_core::authority::pair::{FullObject, Part};
 use capstan_core::authority::spec::{Api, Kind};
@@ -15,11 +17,11 @@ use super::state::{BothApis, Role, is_owned, key, source};
 /// The label that users edit.
 pub(super) const EDIT: &str = "edit";
 
-fn authority(object: Option<&FullObject>) -> Option<&str> {
+fn authority(object: Option<&Arc<FullObject>>) -> Option<&str> {
     object?.text("/status/authoritativeAPI")
 }
 
-fn is_open(object: Option<&FullObject>) -> bool {
+fn is_open(object: Option<&Arc<FullObject>>) -> bool {
     object.is_some_and(|object| !object.member.is_paused())
 }
 
@@ -44,7 +46,7 @@ impl World<BothApis> {
     /// Cluster API, which was authoritative. By the table, it is made again.
     fn is_made_again(&mut self, name: &str) -> bool {
         let is_deleted = self.environment.lone.get(name) == Some(&Api::ClusterApi);
-        let is_deleting = |object: Option<FullObject>| object.is_some_and(|object| object.member.deleting);
+        let is_deleting = |object: Option<Arc<FullObject>>| object.is_some_and(|object| object.member.deleting);
         if is_deleted && !is_deleting(self.machine(name)) && !is_deleting(self.mirror(name)) {
             self.environment.lone.remove(name);
             self.environment.doomed.remove(name);
@@ -97,7 +99,7 @@ impl World<BothApis> {
                 return self.violate("B1", format!("both APIs may act on Machine {name}"));
             }
             let held =
-                |part, object: Option<&FullObject>| object.is_some_and(|object| finalizers::is_held(part, object));
+                |part, object: Option<&Arc<FullObject>>| object.is_some_and(|object| finalizers::is_held(part, object));
             let is_held =
                 held(Part::MachineApi, machine.as_ref()) || held(Part::Infrastructure, infrastructure.as_ref());
             if self.environment.cloud.instances.contains_key(name) && !is_held {
@@ -204,7 +206,7 @@ impl World<BothApis> {
     /// Machine API stays with the id of the instance, and its Machine is made again with that id.
     fn may_lack_its_instance(&self, name: &str) -> bool {
         let (machine, mirror) = (self.machine(name), self.mirror(name));
-        let has_id = |machine: FullObject| machine.text("/spec/providerID").is_some();
+        let has_id = |machine: Arc<FullObject>| machine.text("/spec/providerID").is_some();
         match self.environment.lone.get(name) {
             Some(Api::MachineApi) => {
                 machine.is_none() && mirror.is_some_and(|mirror| mirror.member.is_paused_by_sync())
@@ -237,12 +239,13 @@ impl World<BothApis> {
             return Some(format!("the instance of {name} has no Machine"));
         }
         let set = self.get(&of_machine_api(SET, WORKERS));
-        let api = set.as_ref().and_then(source).unwrap_or(Api::ClusterApi);
+        let api = set.as_deref().and_then(source).unwrap_or(Api::ClusterApi);
         let set = self.get(&key(SET, api, WORKERS))?;
         let wanted = set.value.pointer("/spec/replicas").and_then(Value::as_u64)?;
         let machines = self.of_kind(if api == Api::MachineApi { MACHINE } else { MIRROR });
-        let owned: Vec<&FullObject> = machines.iter().filter(|machine| is_owned(machine, set.uid())).collect();
-        let is_dead = |machine: &&&FullObject| !self.environment.cloud.instances.contains_key(&machine.member.name);
+        let owned: Vec<&Arc<FullObject>> = machines.iter().filter(|machine| is_owned(machine, set.uid())).collect();
+        let is_dead =
+            |machine: &&&Arc<FullObject>| !self.environment.cloud.instances.contains_key(&machine.member.name);
         if let Some(machine) = owned.iter().find(is_dead) {
             let name = &machine.member.name;
             return Some(format!(

@@ -1,5 +1,7 @@
 //! The MachineSet controllers and the health checks of both APIs.
 
+use std::sync::Arc;
+
 use capstan_core::authority::finalizers;
 use capstan_core::authority::pair::FullObject;
 use serde_json::{Value, json};
@@ -12,8 +14,9 @@ use super::objects::{of_cluster_api, of_machine_api};
 use super::state::{BothApis, ReadObjects, Role, is_owned};
 
 /// The Machines of a MachineSet, and how many it wants.
-fn members<'a>(set: &FullObject, machines: &'a [FullObject]) -> (Vec<&'a FullObject>, usize) {
-    let owned = machines.iter().filter(|machine| is_owned(machine, set.uid()));
+fn members<'a>(set: &FullObject, machines: &'a [Arc<FullObject>]) -> (Vec<&'a FullObject>, usize) {
+    let machines = machines.iter().map(Arc::as_ref);
+    let owned = machines.filter(|machine| is_owned(machine, set.uid()));
     let wanted = set.value.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1);
     (owned.collect(), usize::try_from(wanted).unwrap_or_default())
 }

@@ -87,11 +87,11 @@ pub(crate) enum Event {
 /// What a controller read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReadObjects {
-    pub(super) object: Option<FullObject>,
+    pub(super) object: Option<Arc<FullObject>>,
     /// The infrastructure machine of a Machine of Cluster API, or the authoritative status of a
     /// MachineSet's Machines.
-    pub(super) other: Option<FullObject>,
-    pub(super) machines: Vec<FullObject>,
+    pub(super) other: Option<Arc<FullObject>>,
+    pub(super) machines: Vec<Arc<FullObject>>,
 }
 
 /// The instances.
@@ -106,6 +106,8 @@ pub(super) struct Cloud {
 #[derive(Debug)]
 pub(crate) struct BothApis {
     pub(super) setup: Setup,
+    /// What is stored, as the actors and the invariants read it.
+    pub(super) stored: BTreeMap<ObjectKey, Arc<FullObject>>,
     pub(super) cloud: Cloud,
     /// What each controller is about to do.
     pub(super) pending: BTreeSet<(Role, String)>,
@@ -131,6 +133,7 @@ impl BothApis {
     pub(super) fn new(setup: &Setup) -> Self {
         Self {
             setup: setup.clone(),
+            stored: BTreeMap::new(),
             cloud: Cloud::default(),
             pending: BTreeSet::new(),
             changed: BTreeSet::new(),
@@ -145,34 +148,30 @@ impl BothApis {
 
 /// Reading what is stored.
 impl World<BothApis> {
-    pub(super) fn get(&self, key: &ObjectKey) -> Option<FullObject> {
-        let version = self.objects();
-        let stored = Arc::clone(&version.get(key)?.stored);
-        Some(FullObject::from(stored.to_value()))
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<Arc<FullObject>> {
+        self.environment.stored.get(key).cloned()
     }
 
-    pub(super) fn of_kind(&self, kind: KindId) -> Vec<FullObject> {
-        let all = self.objects();
-        let all = all
-            .of_kind(kind)
-            .map(|(_, version)| FullObject::from(version.stored.to_value()));
-        all.collect()
+    pub(super) fn of_kind(&self, kind: KindId) -> Vec<Arc<FullObject>> {
+        let all = self.environment.stored.range(ObjectKey::new(kind, "", "")..);
+        let all = all.take_while(|(key, _)| key.kind == kind);
+        all.map(|(_, object)| Arc::clone(object)).collect()
     }
 
     /// The Machine of the Machine API.
-    pub(super) fn machine(&self, name: &str) -> Option<FullObject> {
+    pub(super) fn machine(&self, name: &str) -> Option<Arc<FullObject>> {
         self.get(&of_machine_api(MACHINE, name))
     }
 
     /// The Machine of Cluster API.
-    pub(super) fn mirror(&self, name: &str) -> Option<FullObject> {
+    pub(super) fn mirror(&self, name: &str) -> Option<Arc<FullObject>> {
         self.get(&of_cluster_api(MIRROR, name))
     }
 
     /// The names of all Machines of both APIs.
     pub(super) fn names(&self) -> Vec<String> {
         let all = [MACHINE, MIRROR].into_iter().flat_map(|kind| self.of_kind(kind));
-        let names: BTreeSet<String> = all.map(|object| object.member.name).collect();
+        let names: BTreeSet<String> = all.map(|object| object.member.name.clone()).collect();
         names.into_iter().collect()
     }
 

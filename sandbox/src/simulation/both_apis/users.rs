@@ -1,5 +1,7 @@
 //! What users do. They request only what admission stores.
 
+use std::sync::Arc;
+
 use capstan_core::authority::pair::FullObject;
 use capstan_core::authority::spec::Api;
 use serde_json::{Value, json};
@@ -62,7 +64,7 @@ impl World<BothApis> {
 
     fn revert(&mut self, position: usize, after: i64) {
         let Some(name) = self.name_at(position) else { return };
-        let Some(source) = self.machine(&name).as_ref().and_then(source) else {
+        let Some(source) = self.machine(&name).as_deref().and_then(source) else {
             return;
         };
         self.ask_for(MACHINE, &name, source.other());
@@ -70,7 +72,7 @@ impl World<BothApis> {
     }
 
     /// The authoritative object of a kind, while no migration runs. Both are locked then.
-    fn authoritative(&self, kind: KindId, name: &str) -> Option<(Api, FullObject)> {
+    fn authoritative(&self, kind: KindId, name: &str) -> Option<(Api, Arc<FullObject>)> {
         let object = self.get(&key(kind, Api::MachineApi, name))?;
         let api = Api::parse(object.text("/status/authoritativeAPI")?)?;
         let found = self.get(&key(kind, api, name))?;
@@ -137,13 +139,13 @@ impl World<BothApis> {
         if object.member.deleting {
             return;
         }
-        let source = machine.as_ref().map_or(Some(Api::ClusterApi), source);
+        let source = machine.as_deref().map_or(Some(Api::ClusterApi), source);
         let owner = object.member.deciding_owner(
             match api {
                 Api::MachineApi => mirror.as_ref(),
                 Api::ClusterApi => machine.as_ref(),
             }
-            .map(|other| &other.member),
+            .map(|other| &*other.member),
             api,
             source,
         );
@@ -170,7 +172,7 @@ impl World<BothApis> {
             let sets = [Api::MachineApi, Api::ClusterApi].map(|api| self.get(&key(SET, api, WORKERS)));
             let machines = [MACHINE, MIRROR].into_iter().flat_map(|kind| self.of_kind(kind));
             let owned = machines.filter(|machine| sets.iter().flatten().any(|set| is_owned(machine, set.uid())));
-            let names: Vec<String> = owned.map(|machine| machine.member.name).collect();
+            let names: Vec<String> = owned.map(|machine| machine.member.name.clone()).collect();
             for name in names {
                 self.doom(&name);
             }

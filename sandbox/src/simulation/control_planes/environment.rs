@@ -181,6 +181,10 @@ impl Environment for Plane {
         true
     }
 
+    fn polls_until(&self) -> i64 {
+        self.polls_until
+    }
+
     fn is_decisive(&self, _controller: usize, call: &Call) -> bool {
         matches!(call, Call::List { all, .. } if all.kind == MACHINE)
     }
@@ -243,6 +247,7 @@ impl Environment for Plane {
     fn store(world: &mut World<Self>, observation: Observation<'_>) {
         world.environment.put(observation);
         world.forget_moves();
+        world.extend_polling();
     }
 
     fn react(world: &mut World<Self>, key: &ObjectKey) {
@@ -303,7 +308,13 @@ impl Environment for Plane {
     }
 
     fn repair(world: &mut World<Self>) -> bool {
-        world.repair_plane()
+        let any = world.repair_plane();
+        if any && world.environment.setup.own_members {
+            // No watch delivers a change of the members.
+            world.extend_polling();
+            world.wake_all_soon();
+        }
+        any
     }
 
     fn marks(&self) -> Marks {

@@ -5,6 +5,7 @@ use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::cpms::selector::is_control_plane;
 use serde_json::json;
 
+use crate::simulation::engine::schedule::HOUR;
 use crate::simulation::engine::world::World;
 
 use super::objects;
@@ -50,6 +51,14 @@ impl Plane {
 }
 
 impl World<Plane> {
+    /// Without an etcd operator, no object changes with the members, and the controller asks for
+    /// them. It does so until an hour after the last fault, repair, or change of an object.
+    pub(super) fn extend_polling(&mut self) {
+        if self.environment.setup.own_members {
+            self.environment.polls_until = self.calm_from() + HOUR;
+        }
+    }
+
     /// Repairs what faults and users left behind. Returns whether there was anything to repair.
     pub(super) fn repair_plane(&mut self) -> bool {
         self.end_machine_faults();

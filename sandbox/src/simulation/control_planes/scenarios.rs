@@ -335,6 +335,8 @@ fn own_members(random: &mut Random, schedule: &mut PlaneSchedule) {
         scale, shape, both, deletions, failures, members, single, domains, processes,
     ];
     schedule.setup.own_members = true;
+    // The controller asks for the members until an hour after this time.
+    schedule.calm = 3 * HOUR;
     if let Some(plan) = random.pick(&plans) {
         plan(random, schedule);
     }

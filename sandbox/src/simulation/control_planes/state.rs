@@ -162,6 +162,9 @@ pub(super) struct Plane {
     pub(super) provider: Provider,
     pub(super) etcd: Etcd,
     pub(super) own_members: OwnMembers,
+    /// Until when the controller is called again because it asked for that. It asks for members
+    /// without an end where no etcd operator reports them.
+    pub(super) polls_until: i64,
     /// A round of the controller of health checks is in the queue.
     pub(super) check_is_due: bool,
     /// The number of faults that keep the webhook out of reach.
@@ -187,6 +190,7 @@ impl Plane {
             provider: Provider::default(),
             etcd: Etcd::default(),
             own_members: OwnMembers::new(setup.bug),
+            polls_until: i64::MAX,
             check_is_due: false,
             outages: 0,
             webhook_is_down: Arc::default(),

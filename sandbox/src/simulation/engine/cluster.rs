@@ -22,7 +22,7 @@ fn unexpected() -> kube::Error {
 /// from what is stored.
 fn watched<T: CachedObject>(version: &Version) -> kube::Result<WatchedObject<T>> {
     let Some(object) = version.typed.shared::<T>() else {
-        return version.stored.read().map_err(kube::Error::SerdeError);
+        return Ok(WatchedObject::of(version.stored.to_value()));
     };
     let meta = object.metadata();
     let text = |field: fn(&CoreMeta) -> &Option<String>| meta.and_then(|meta| field(meta).clone());

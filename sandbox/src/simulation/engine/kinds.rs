@@ -277,8 +277,7 @@ impl CachedKind {
 
 /// Decodes an object as the caches of the runtime do.
 pub(crate) fn decode<T: CachedObject>(object: &Object, _before: Option<(&Object, &Typed)>) -> Option<Typed> {
-    let watched: WatchedObject<T> = object.read().ok()?;
-    watched.content.ok().map(Typed::new)
+    WatchedObject::<T>::of(object.to_value()).content.ok().map(Typed::new)
 }
 
 fn show<T: CachedObject>(kind: KindId, changed: Option<(&ObjectKey, Option<&Version>)>, view: &mut View) {
@@ -294,38 +293,40 @@ fn show<T: CachedObject>(kind: KindId, changed: Option<(&ObjectKey, Option<&Vers
     view.objects.insert(kind.info(), known);
 }
 
-/// Objects by key.
+/// The objects of one kind, by namespace and name.
+type OfKind = BTreeMap<ObjectKey, Version>;
+
+/// Objects by key. Clones share the kinds whose objects do not change.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ObjectMap(BTreeMap<ObjectKey, Version>);
+pub(crate) struct ObjectMap(BTreeMap<KindId, Arc<OfKind>>);
 
 impl ObjectMap {
     /// An object.
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Version> {
-        self.0.get(key)
+        self.0.get(&key.kind)?.get(key)
     }
 
     /// All objects.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Version> {
-        self.0.values()
+        self.0.values().flat_map(|objects| objects.values())
     }
 
     /// All objects of a kind, by namespace and name.
     pub(crate) fn of_kind(&self, kind: KindId) -> impl Iterator<Item = (&ObjectKey, &Version)> {
-        self.0
-            .range(ObjectKey::new(kind, "", "")..)
-            .take_while(move |(key, _)| key.kind == kind)
+        self.0.get(&kind).into_iter().flat_map(|objects| objects.iter())
     }
 
     /// Stores a version of an object; `None` if the object is gone.
     pub(crate) fn put(&mut self, key: ObjectKey, version: Option<Version>) {
+        let objects = Arc::make_mut(self.0.entry(key.kind).or_default());
         match version {
-            Some(version) => drop(self.0.insert(key, version)),
-            None => drop(self.0.remove(&key)),
+            Some(version) => drop(objects.insert(key, version)),
+            None => drop(objects.remove(&key)),
         }
     }
 
     /// Removes all objects of a kind.
     pub(crate) fn remove_kind(&mut self, kind: KindId) {
-        self.0.retain(|key, _| key.kind != kind);
+        self.0.remove(&kind);
     }
 }

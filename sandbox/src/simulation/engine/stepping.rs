@@ -81,6 +81,19 @@ impl<E: Environment> World<E> {
         }
     }
 
+    /// Lets all controllers of all replicas reconcile all their objects a second later. Something
+    /// changed that no watch delivers.
+    pub(crate) fn wake_all_soon(&mut self) {
+        for at in 0..REPLICAS {
+            self.wake_all_at(at, self.now + SECOND);
+        }
+    }
+
+    /// The time from which no fault occurs, or the present time if it is later, in milliseconds.
+    pub(crate) fn calm_from(&self) -> i64 {
+        self.now.max(self.schedule.calm)
+    }
+
     /// The tasks of all objects of a controller.
     fn tasks_of(&mut self, at: usize, controller: usize) -> Vec<usize> {
         self.tasks_for(at, controller, |controller, view| controller.all(view))

@@ -227,6 +227,9 @@ pub(super) fn marks_of_others_stay(change: &Change<'_>) -> Result<(), String> {
 
 /// M8: a paused pool is left alone, except its status.
 pub(super) fn a_paused_pool_is_left_alone(change: &Change<'_>) -> Result<(), String> {
+    if !change.by_controller {
+        return Ok(());
+    }
     let spec = |object: Option<&Object>| object.and_then(|object| object.get("spec").cloned());
     let metadata = |object: Option<&Object>| {
         let mut metadata = object?.get("metadata")?.clone();
@@ -235,7 +238,7 @@ pub(super) fn a_paused_pool_is_left_alone(change: &Change<'_>) -> Result<(), Str
         Some(metadata)
     };
     let is_same = spec(change.before) == spec(change.after) && metadata(change.before) == metadata(change.after);
-    if !change.by_controller || is_same {
+    if is_same {
         return Ok(());
     }
     let is_active = |moment: &Stored| pool_of(moment).is_some_and(|pool| !is_paused(pool));
