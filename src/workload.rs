@@ -17,8 +17,8 @@ pub use authority::{Algorithm, Authority, AuthorityError, KeyPair, key_pair, kub
 pub use cluster::{AccessError, ClusterReader, ManagedCluster, ManagedClusters};
 pub use connections::{Connections, Settings};
 pub use etcd::{
-    Alarm, AlarmKind, CLIENT_URLS, Credentials, Endpoint, Etcd, EtcdAccess, EtcdClient, EtcdError, EtcdRoute,
-    ManagedEtcd, ManagedEtcdError, Member, MemberId, MemberStatus, MembersReport, Survey, credentials, survey,
+    Alarm, AlarmKind, CLIENT_URLS, Credentials, Endpoint, Etcd, EtcdAccess, EtcdClient, EtcdError, EtcdRoute, Forward,
+    ManagedEtcd, ManagedEtcdError, Member, MemberId, MemberStatus, MembersReport, Survey, Way, credentials, survey,
 };
 pub use kubeconfig::expiry as kubeconfig_expiry;
 pub use own_cluster::OwnCluster;

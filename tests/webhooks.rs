@@ -548,7 +548,8 @@ fn a_policy_has_the_rules_of_its_rule_file_and_no_others() {
             .rules
             .iter()
             .filter(|rule| rule.enforced_by.contains(&Enforcer::Policy));
-        let ids: Vec<String> = rules.map(|rule| format!("[{}]", rule.id)).collect();
+        let named = |rule: &Rule| format!("[{}] ({})", rule.id, capstan_core::model::rule_link(&rule.id));
+        let ids: Vec<String> = rules.map(named).collect();
         assert_eq!(messages.len(), ids.len());
         for (message, id) in messages.iter().zip(&ids) {
             assert!(message.ends_with(id.as_str()), "{message} does not name {id}");

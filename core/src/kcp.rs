@@ -35,6 +35,7 @@ mod preflight;
 pub mod preview;
 pub mod propagation;
 mod qualified;
+mod read_config;
 mod remediation;
 pub mod report;
 pub mod rules;

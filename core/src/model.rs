@@ -2,6 +2,7 @@
 
 mod conditions;
 mod edit;
+mod link;
 mod names;
 mod object_ref;
 mod path;
@@ -17,6 +18,7 @@ mod violation;
 
 pub use conditions::{NewCondition, StoredCondition, merge_conditions, standard_conditions};
 pub use edit::{Edit, Operation, Propagation, User};
+pub use link::{DOCUMENTATION, has_link, refusal_link, rule_link};
 pub use names::{is_label_key, is_label_name, is_label_value, is_subdomain};
 pub use object_ref::{NamespacedName, ObjectRef};
 pub use path::FieldPath;

@@ -7,6 +7,7 @@
 
 pub mod cluster_api;
 pub mod machine_webhook;
+pub mod olm;
 pub mod openshift_api;
 mod programs;
 pub mod provider_crds;

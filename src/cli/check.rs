@@ -11,7 +11,7 @@ use capstan_core::admission::{Admission, Check, Checked, Checker, Options, Snaps
 use capstan_core::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane;
 use capstan_core::api::machine_openshift_io::{NAMESPACE, control_plane, control_plane_machine_set};
 use capstan_core::api::{cluster_x_k8s_io, infrastructure_cluster_x_k8s_io, machine_openshift_io};
-use capstan_core::model::{Operation, Propagation, User, Violation, Warning};
+use capstan_core::model::{Operation, Propagation, User, Violation, Warning, has_link, refusal_link, rule_link};
 use serde_json::{Value, json};
 
 use super::cluster::{Authority, feature_gate, namespace};
@@ -399,6 +399,9 @@ fn as_text(row: &Row) -> String {
             for hint in violations.iter().filter(is_hint) {
                 text.push_str(&format!("  {}\n", hint.plainly()));
             }
+            if let Some(link) = refusal_link(violations) {
+                text.push_str(&format!("  see {link}\n"));
+            }
         }
     }
     for warning in &row.checked.warnings {
@@ -409,6 +412,14 @@ fn as_text(row: &Row) -> String {
 
 fn as_values(rows: &[Row]) -> Value {
     Value::from(rows.iter().map(as_json).collect::<Vec<_>>())
+}
+
+/// The link of each rule that refuses the object or warns of it.
+fn links(row: &Row) -> BTreeMap<&str, String> {
+    let violations = row.checked.violations.iter().map(|violation| &violation.rule);
+    let rules = violations.chain(row.checked.warnings.iter().map(|warning| &warning.rule));
+    let rules = rules.filter(|rule| has_link(rule));
+    rules.map(|rule| (rule.as_str(), rule_link(rule))).collect()
 }
 
 fn as_json(row: &Row) -> Value {
@@ -437,6 +448,7 @@ fn as_json(row: &Row) -> Value {
         "reason": status.map_or("", |status| status.reason),
         "message": status.map_or("", |status| status.message.as_str()),
         "causes": causes,
+        "links": links(row),
         "skipped": skipped(row).map(|warning| json!({"rule": warning.rule, "why": warning.text})).collect::<Vec<_>>(),
         "warnings": row.checked.warnings.iter().map(|warning| warning.text.as_str()).collect::<Vec<_>>(),
         "patch": row.checked.patch.as_ref().map_or_else(|| json!([]), |patch| json!(patch)),

@@ -269,6 +269,10 @@ pub struct Authority {
     /// the number to the Machine API.
     #[arg(long, value_name = "USER", value_parser = identity, help_heading = "Cluster")]
     pub autoscaler_identity: Vec<String>,
+    /// User that adds and removes the lifecycle hook of etcd on control plane machines,
+    /// also on mirrors; may be repeated. The default is OpenShift's etcd operator.
+    #[arg(long, value_name = "USER", value_parser = identity, help_heading = "Cluster")]
+    pub hook_identity: Vec<String>,
 }
 
 impl Default for Authority {
@@ -277,6 +281,7 @@ impl Default for Authority {
             cluster_api_namespace: cluster_x_k8s_io::NAMESPACE.to_owned(),
             sync_identity: Vec::new(),
             autoscaler_identity: Vec::new(),
+            hook_identity: Vec::new(),
         }
     }
 }
@@ -289,6 +294,9 @@ impl Authority {
             config.sync_identities.clone_from(&self.sync_identity);
         }
         config.autoscalers.clone_from(&self.autoscaler_identity);
+        if !self.hook_identity.is_empty() {
+            config.etcd_operators.clone_from(&self.hook_identity);
+        }
         config
     }
 }
@@ -351,7 +359,23 @@ pub fn feature_gate(text: &str) -> Result<(String, bool), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{feature_gate, identity, with_scheme};
+    use super::{Authority, feature_gate, identity, with_scheme};
+
+    #[test]
+    fn the_user_of_the_hook_replaces_the_etcd_operator_of_openshift() {
+        let config = |users: &[&str]| {
+            let authority = Authority {
+                hook_identity: users.iter().map(|user| (*user).to_owned()).collect(),
+                ..Authority::default()
+            };
+            authority.config("openshift-machine-api").etcd_operators
+        };
+        assert_eq!(
+            config(&[]),
+            ["system:serviceaccount:openshift-etcd-operator:etcd-operator"]
+        );
+        assert_eq!(config(&["system:serviceaccount:a:b"]), ["system:serviceaccount:a:b"]);
+    }
 
     #[test]
     fn an_identity_is_any_name_without_control_characters() {

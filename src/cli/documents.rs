@@ -7,7 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
-use capstan_core::admission::Snapshot;
+use capstan_core::admission::{Snapshot, misspelt};
 use serde_json::Value;
 
 mod unique;
@@ -87,7 +87,30 @@ pub fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
 /// # Errors
 /// As for [`read_distinct`].
 pub fn read_surroundings(paths: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
-    distinct(read_with_lists(paths)?)
+    distinct(recognizable(read_with_lists(paths)?)?)
+}
+
+/// Refuses objects that no API server stores, and that would be left out without a word: a known
+/// kind in other letters, and a name that is no text.
+fn recognizable(documents: Vec<Document>) -> anyhow::Result<Vec<Document>> {
+    let mut errors = Vec::new();
+    for document in &documents {
+        let [group, kind, ..] = document.identity();
+        if let Some(reason) = misspelt(group, kind, document.text("/apiVersion")) {
+            errors.push(format!("{}: {reason}", document.place()));
+        }
+        let name = document.object.pointer("/metadata/name");
+        if let Some(name) = name.filter(|name| !name.is_string() && !name.is_null()) {
+            errors.push(format!(
+                "{}: metadata.name must be a text, and is {name}; put it in quotes",
+                document.place()
+            ));
+        }
+    }
+    if errors.is_empty() {
+        return Ok(documents);
+    }
+    bail!(errors.join("\nerror: "))
 }
 
 /// Reads files as [`read_all`], and keeps empty lists of a kind.
@@ -117,7 +140,7 @@ fn read_with_lists(paths: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
 /// A file cannot be read, a document is not a Kubernetes object, or two objects of one kind,
 /// namespace and name differ.
 pub fn read_distinct(paths: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
-    distinct(read_all(paths)?)
+    distinct(recognizable(read_all(paths)?)?)
 }
 
 /// Removes the objects that are given more than once, with a note about each. An object without a

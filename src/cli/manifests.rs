@@ -279,6 +279,7 @@ impl Installation {
             &self.choices.authority.autoscaler_identity,
         ));
         flags.extend(identities("sync-identity", &self.choices.authority.sync_identity));
+        flags.extend(identities("hook-identity", &self.choices.authority.hook_identity));
         let flags: String = flags.iter().map(|flag| format!("        - {flag}\n")).collect();
         let identities = |config: &Config| -> String {
             let literals: Vec<String> = config.sync_identities.iter().map(|user| literal(user)).collect();

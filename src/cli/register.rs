@@ -164,6 +164,7 @@ fn of_server(namespace: &str, server: &Value, service: &Value) -> Registration {
     }
     authority.sync_identity = values("--sync-identity");
     authority.autoscaler_identity = values("--autoscaler-identity");
+    authority.hook_identity = values("--hook-identity");
     Registration {
         features: Feature::ALL.into_iter().filter(is_served).collect(),
         choices: Choices {
@@ -208,6 +209,7 @@ mod tests {
                 cluster_api_namespace: "capi".to_owned(),
                 sync_identity: vec!["a$(b)".to_owned(), "c".to_owned()],
                 autoscaler_identity: vec!["d".to_owned()],
+                hook_identity: vec!["e".to_owned()],
             },
         }
     }

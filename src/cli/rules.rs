@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, ensure};
 use capstan_core::admission::{Admission, Options};
-use capstan_core::model::RuleInfo;
+use capstan_core::model::{RuleInfo, rule_link};
 use serde_json::{Value, json};
 
 use super::output::{pretty, yaml};
@@ -13,10 +13,12 @@ use super::output::{pretty, yaml};
 /// The text above the table.
 const HEAD: &str = "# Rules
 
-All rules that Capstan enforces. A refusal names its rule in brackets, and the metric
-`capstan_decisions_total` has the rule as a label. The enforcers are `schema`, the CRD; `policy`,
-the ValidatingAdmissionPolicies, which work without the webhook; `webhook`, the server; and
-`offline`, `capstan check`. `capstan rules -o markdown` prints this page.
+All rules that Capstan enforces. A refusal names its rule in brackets and ends with a link to this
+page, except one of the schema, which the API server words itself. `capstan check -o json` and
+`-o sarif` have the links of warnings too. The metric `capstan_decisions_total` has the rule as a
+label. The enforcers are `schema`, the CRD; `policy`, the ValidatingAdmissionPolicies, which work
+without the webhook; `webhook`, the server; and `offline`, `capstan check`.
+`capstan rules -o markdown` prints this page.
 
 ";
 
@@ -96,6 +98,7 @@ fn as_json(rule: &RuleInfo) -> Value {
         "message": rule.message,
         "operations": operations(rule),
         "enforcedBy": rule.enforced_by,
+        "link": rule_link(&rule.id),
     })
 }
 
@@ -105,7 +108,8 @@ fn as_markdown(table: &[RuleInfo]) -> String {
     text.push_str("| rule | field | demands | on | enforced by |\n|---|---|---|---|---|\n");
     for rule in table {
         text.push_str(&format!(
-            "| `{}` | {} `{}` | {} | {} | {} |\n",
+            "| <a id=\"{}\"></a>`{}` | {} `{}` | {} | {} | {} |\n",
+            rule.id,
             rule.id,
             rule.kind,
             rule.path,

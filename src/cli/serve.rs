@@ -213,6 +213,17 @@ pub struct Args {
         help_heading = "Controllers"
     )]
     etcd_certificates: Option<PathBuf>,
+    /// How --kubeadm-control-plane-controllers reaches etcd members: at the addresses that
+    /// kubeadm advertises, or through the API server of their cluster, which forwards the
+    /// connection to their pods.
+    #[arg(
+        long,
+        value_enum,
+        default_value = "direct",
+        value_name = "ROUTE",
+        help_heading = "Controllers"
+    )]
+    etcd_route: EtcdWay,
     /// Do not watch objects that only the webhooks need; for a process whose webhooks
     /// are not registered.
     #[arg(long, requires = "any_controllers", help_heading = "Controllers")]
@@ -290,6 +301,15 @@ pub(super) enum EtcdMembers {
     Operator,
     /// The nodes add their members, and Capstan removes them
     Capstan,
+}
+
+/// How etcd members of managed clusters are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum EtcdWay {
+    /// At the address in an annotation of the pod
+    Direct,
+    /// By port-forward to the pod, over WebSocket
+    PortForward,
 }
 
 /// The CRDs with a conversion webhook.
@@ -536,7 +556,7 @@ async fn reviewer(
     let source = CachedSnapshot {
         caches: Arc::clone(&caches),
         of_controllers: own.all(),
-        // Reviews go on: a webhook that is not ready stops every edit of its objects.
+        // Reviews continue: a webhook that is not ready stops every edit of its objects.
         credentials: args.controllers_only.then(|| credentials.clone()),
         live: LiveReader::new(&client),
         versions: args

@@ -9,6 +9,7 @@ pub(super) fn action(reason: &str) -> Option<&'static str> {
     Some(match reason {
         "ActiveControlPlaneMachineSet" => "Not urgent: keep one of the two objects.",
         "AdoptionFailed" => "Delete the machines that cannot be adopted, or remove their label.",
+        "AllMachinesDeleting" => "Wait for a new machine, or delete the Cluster.",
         "ExcessIndexes" => "Delete the machines that should not be there.",
         "ExcessUpdatedReplicas" => "Delete all machines but one of each index.",
         "FailedReplacement" => "Correct the cause, then delete the failed machine.",
@@ -22,6 +23,7 @@ pub(super) fn action(reason: &str) -> Option<&'static str> {
         "MachineNameTaken" => "Delete the Machine, or set its labels.",
         "MachinesAlreadyOwned" => "Decide which object manages the machines.",
         "MachinesMissing" => "Restore the Machines.",
+        "MemberMissing" => "Delete the machine without an etcd member.",
         "NewMachinesOutdated" => "Correct the provider or the template.",
         "NoReadyMachines" => "Bring a control plane machine back.",
         "StrayedMachines" => "Put the labels of the machines back, or delete the machines.",

@@ -2,8 +2,8 @@
 //!
 //! A ServiceAccount that was deleted and created again has another UID, and the kubelet keeps the
 //! token of the old one in the pod until it is nearly expired. A restart of the container gives it
-//! the same token. Open watches go on, and every other request fails with 401. This module changes
-//! no request. It only notes since when each response is a refusal of the credentials.
+//! the same token. Open watches continue, and every other request fails with 401. This module
+//! changes no request. It only notes since when each response is a refusal of the credentials.
 
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -27,7 +27,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Credentials that nobody refused yet, with their metric in `registry`.
+    /// Credentials that no API server refused yet, with their metric in `registry`.
     pub fn register(registry: &mut Registry) -> Self {
         let credentials = Self::default();
         registry.register_with_unit(
@@ -139,7 +139,7 @@ mod tests {
             "{refused}"
         );
         answer(&credentials, 403).await;
-        assert_eq!(credentials.accepted(later(4)), Ok(()), "who is asked is known");
+        assert_eq!(credentials.accepted(later(4)), Ok(()), "the user is known");
         assert_eq!(credentials.refused_since.get(), 0);
     }
 }

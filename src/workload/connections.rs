@@ -25,7 +25,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::cluster::{AccessError, ClusterReader, ManagedCluster, ManagedClusters};
-use super::etcd::{EtcdAccess, EtcdRoute, ManagedEtcd, ManagedEtcdError, MembersReport, credentials};
+use super::etcd::{EtcdAccess, EtcdRoute, ManagedEtcd, ManagedEtcdError, MembersReport, Way, credentials};
 use super::expiry::serving_expiry;
 use super::kubeconfig;
 
@@ -147,11 +147,12 @@ impl Connections {
         };
         let (authority, key) = (pem("tls.crt")?, pem("tls.key")?);
         let signed = credentials(&authority, &key).map_err(|error| unusable(format!("must be usable: {error}")))?;
-        let api_server = match self.settings.etcd_route {
-            EtcdRoute::Advertised => None,
-            EtcdRoute::ApiServer => Some(self.api_server(cluster).await?),
+        let way = match self.settings.etcd_route {
+            EtcdRoute::Advertised => Way::Advertised,
+            EtcdRoute::PortForward => Way::PortForward(self.client(cluster, &self.connection(cluster)).await?),
+            EtcdRoute::ApiServer => Way::ApiServer(self.api_server(cluster).await?),
         };
-        EtcdAccess::of(self, cluster, signed, api_server.as_deref()).await
+        EtcdAccess::of(self, cluster, signed, &way).await
     }
 
     /// The host and the port of the API server.

@@ -5,6 +5,7 @@
 
 mod access;
 mod client;
+mod forward;
 mod identity;
 mod messages;
 
@@ -14,8 +15,9 @@ use std::future::Future;
 
 use super::cluster::{AccessError, ManagedCluster};
 
-pub use access::{CLIENT_URLS, EtcdAccess, EtcdRoute, MembersReport};
+pub use access::{CLIENT_URLS, EtcdAccess, EtcdRoute, MembersReport, Way};
 pub use client::{Credentials, Endpoint, EtcdClient};
+pub use forward::Forward;
 pub use identity::credentials;
 
 /// The ID of a member.

@@ -99,7 +99,7 @@ fn v51_an_identity_stays_one_flag_and_one_user() {
         "system:a:b",
     ];
     for user in users {
-        for flag in ["--sync-identity", "--autoscaler-identity"] {
+        for flag in ["--sync-identity", "--autoscaler-identity", "--hook-identity"] {
             for extra in [&[][..], &["--single-node", "--certificates", "cert-manager"]] {
                 let features = ["manifests", "all", "--feature", "admission,mirroring,controllers"];
                 let given = format!("{flag}={user}");
@@ -132,7 +132,7 @@ fn v51_an_identity_that_no_user_has_is_refused() {
             vec!["check", "-"],
             vec!["serve", "--dev-certificate", "memory"],
         ] {
-            for flag in ["--sync-identity", "--autoscaler-identity"] {
+            for flag in ["--sync-identity", "--autoscaler-identity", "--hook-identity"] {
                 let arguments = [&arguments[..], &[flag, user]].concat();
                 let output = capstan(&arguments, "");
                 assert_eq!(output.status.code(), Some(2), "{arguments:?}");

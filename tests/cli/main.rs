@@ -7,7 +7,7 @@
 )]
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
@@ -153,6 +153,7 @@ fn a_refused_update_exits_with_1_and_names_field_value_and_rule() {
             "causes",
             "code",
             "kind",
+            "links",
             "message",
             "name",
             "namespace",
@@ -441,7 +442,7 @@ fn null_in_metadata_is_accepted_and_a_wrong_type_is_refused_with_its_field() {
     assert_eq!(
         (&cause["rule"], &cause["field"]),
         (
-            &json!("cpms-readable"),
+            &json!("schema-metadata"),
             &json!("metadata.annotations[capstan.dev/rollout-limit]")
         )
     );
@@ -566,9 +567,65 @@ fn the_rules_are_listed_with_id_kind_path_message_operations_and_enforcers() {
             "message": "replicas is immutable",
             "operations": ["UPDATE"],
             "enforcedBy": ["schema", "policy", "webhook", "offline"],
+            "link": "https://github.com/capstan-dev/capstan/blob/main/docs/rules.md#cpms-replicas-immutable",
         })
     );
-    assert!(stdout(&capstan(&["rules", "-o", "markdown"], "")).contains("| `cpms-foreground-deletion` |"));
+    assert!(stdout(&capstan(&["rules", "-o", "markdown"], "")).contains("</a>`cpms-foreground-deletion` |"));
+}
+
+#[test]
+fn the_link_of_each_rule_leads_to_a_line_of_the_documentation() {
+    let rules: Value = serde_json::from_str(&stdout(&capstan(&["rules", "-o", "json"], ""))).unwrap();
+    let rules = rules.as_array().unwrap();
+    assert!(rules.len() > 150, "{}", rules.len());
+    let repository = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/");
+    for rule in rules {
+        let link = rule["link"].as_str().unwrap();
+        let (page, anchor) = link.strip_prefix(repository).unwrap().split_once('#').unwrap();
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
+        let text = std::fs::read_to_string(page).unwrap();
+        assert_eq!(text.matches(&format!("<a id=\"{anchor}\"></a>")).count(), 1, "{link}");
+    }
+}
+
+/// A refusal ends with one link, and the machine-readable outputs have one for each rule.
+#[test]
+fn a_refusal_ends_with_a_link() {
+    let folder = Folder::new();
+    let old = folder.objects("old.yaml", &[set()]);
+    let mut edited = set();
+    edited["spec"]["replicas"] = json!(5);
+    let one = folder.objects("one.yaml", &[edited]);
+    let page = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/rules.md");
+    let check = |format: &str, file: &Path| {
+        let output = capstan(&["check", "-o", format, "--old", path(&old), path(file)], "");
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let text = check("text", &one);
+    assert_eq!(text.matches("https://").count(), 1, "{text}");
+    assert!(
+        text.contains(&format!("  see {page}#cpms-replicas-immutable\n")),
+        "{text}"
+    );
+    let rows: Value = serde_json::from_str(&check("json", &one)).unwrap();
+    assert_eq!(
+        rows[0]["links"]["cpms-replicas-immutable"],
+        format!("{page}#cpms-replicas-immutable")
+    );
+    let message = rows[0]["message"].as_str().unwrap();
+    assert!(
+        message.ends_with(&format!("[cpms-replicas-immutable] ({page}#cpms-replicas-immutable)")),
+        "{message}"
+    );
+    let report: Value = serde_json::from_str(&check("sarif", &one)).unwrap();
+    let rules = report["runs"][0]["tool"]["driver"]["rules"].as_array().unwrap();
+    assert!(
+        rules
+            .iter()
+            .all(|rule| rule["helpUri"].as_str().unwrap().starts_with(page)),
+        "{rules:?}"
+    );
 }
 
 #[test]

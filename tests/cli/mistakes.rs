@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::json;
 
 use super::control_plane::{cluster, control_plane, list};
-use super::{Folder, capstan, path, set, stderr, stdout};
+use super::{Folder, capstan, machine, path, set, stderr, stdout};
 
 const HEALTHY: &str = "3 members are available";
 
@@ -344,4 +344,94 @@ fn w67_a_whole_number_with_a_point_or_an_exponent_is_an_integer() {
     }
     let text = text.replace("\"replicas\": 3,", "\"replicas\": 3.5,");
     assert_eq!(capstan(&["check", "-"], &text).status.code(), Some(1));
+}
+
+/// Without the Machines that the files contain, each of these commands would give wrong advice.
+#[test]
+fn w77_a_known_kind_in_other_letters_is_an_error_and_not_left_out() {
+    let folder = Folder::new();
+    let mut misspelt = machine(0, "a");
+    misspelt["kind"] = json!("machine");
+    let file = folder.objects("machine.yaml", &[misspelt]);
+    let set = folder.objects("set.yaml", &[set()]);
+    for arguments in [
+        &["plan", "-f", path(&set), "-f", path(&file)][..],
+        &["generate", "-f", path(&file)],
+        &["check", "--with", path(&file), path(&set)],
+        &["status", "-f", path(&set), "-f", path(&file)],
+    ] {
+        let output = capstan(arguments, "");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stdout(&output));
+        let reason = "no matches for kind \"machine\" in version \"machine.openshift.io/v1beta1\": upper and lower case \
+                      matter; use \"Machine\"";
+        assert!(stderr(&output).contains(reason), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn w78_a_set_whose_name_is_a_number_cannot_be_planned() {
+    let mut numbered = set();
+    numbered["metadata"]["name"] = json!(5);
+    let output = capstan(&["plan", "-f", "-"], &numbered.to_string());
+    assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+    let reason = "metadata.name must be a text, and is 5; put it in quotes";
+    assert!(stderr(&output).contains(reason), "{}", stderr(&output));
+}
+
+#[test]
+fn w80_the_node_of_a_machine_that_cannot_be_read_is_not_called_unmanaged() {
+    let node = |index: usize| {
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("node-{index}"),
+            "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"node-role.kubernetes.io/master": ""}},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    };
+    let with_node = |index: usize| {
+        let mut machine = machine(index, ["a", "b", "c"][index]);
+        machine["status"] = json!({"phase": "Running", "nodeRef": {"kind": "Node", "name": format!("node-{index}")}});
+        machine
+    };
+    let mut objects = vec![set()];
+    objects.extend((0..3).map(node));
+    objects.extend((0..3).map(with_node));
+    objects[4]["metadata"]["labels"]["team"] = json!(1);
+    let output = capstan(&["plan", "--now=2026-06-01T00:00:00Z", "-f", "-"], &list(&objects));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(
+        text.contains("UnparsableObjects") && !text.contains("UnmanagedNodes"),
+        "{text}"
+    );
+    objects[4]["metadata"]["labels"].as_object_mut().unwrap().remove("team");
+    objects.remove(5);
+    let output = capstan(&["plan", "--now=2026-06-01T00:00:00Z", "-f", "-"], &list(&objects));
+    assert!(stdout(&output).contains("UnmanagedNodes"), "{}", stdout(&output));
+}
+
+#[test]
+fn w76_check_refuses_metadata_that_an_api_server_refuses() {
+    for (field, value) in [
+        ("labels", json!({"team": 1})),
+        (
+            "ownerReferences",
+            json!([{"apiVersion": "v1", "kind": "A", "name": "a"}]),
+        ),
+        ("name", json!(null)),
+    ] {
+        for mut object in [machine(0, "a"), set()] {
+            object["metadata"][field] = value.clone();
+            let output = capstan(&["check", "-"], &object.to_string());
+            assert_eq!(
+                output.status.code(),
+                Some(1),
+                "{field}: {}{}",
+                stdout(&output),
+                stderr(&output)
+            );
+            assert!(
+                stdout(&output).contains(&format!("metadata.{field}")),
+                "{}",
+                stdout(&output)
+            );
+        }
+    }
 }

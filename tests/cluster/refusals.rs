@@ -274,7 +274,7 @@ async fn the_whole_answer_reads_as_kubernetes_writes_it() {
          [cpms-replicas-immutable]\n\
          * spec.state: Invalid value: \"Inactive\": state cannot be changed once Active; to stop the management of the \
          machines, delete the control plane machine set: its machines stay, and a new set starts Inactive \
-         [cpms-state-stays-active]\n"
+         [cpms-state-stays-active] (https://github.com/capstan-dev/capstan/blob/main/docs/rules.md)\n"
     );
 }
 

@@ -162,7 +162,13 @@ fn the_bundle_contains_the_manifests_and_nothing_else() {
             object["metadata"].as_object_mut().unwrap().remove("namespace");
             match object["kind"].as_str().unwrap() {
                 "Service" | "PodDisruptionBudget" => plain.push(object),
-                "ClusterRole" if object["metadata"]["name"] == "capstan-registration" => plain.push(object),
+                "ClusterRole" if object["metadata"]["name"] == "capstan-registration" => {
+                    let labels = &mut object["metadata"]["labels"];
+                    labels["olm.owner"] = json!(concat!("capstan.v", env!("CARGO_PKG_VERSION")));
+                    labels["olm.owner.kind"] = json!("ClusterServiceVersion");
+                    labels["olm.owner.namespace"] = json!("openshift-machine-api");
+                    plain.push(object);
+                }
                 kind if kind.ends_with("WebhookConfiguration") || kind.starts_with("ValidatingAdmissionPolicy") => {}
                 "Deployment" if object["metadata"]["name"] == "capstan-registration" => {
                     let flags = object.pointer_mut("/spec/template/spec/containers/0/args").unwrap();

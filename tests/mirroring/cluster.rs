@@ -239,7 +239,7 @@ impl Cluster {
         wait_until("the MachineSet is mirrored", SOON, async || {
             let set = self.find(&path).await.map(FullObject::from);
             let set = set.filter(|set| set.condition("Synchronized") == Some("True"));
-            Ok(set.map(|set| Arc::unwrap_or_clone(set.value)))
+            Ok(set.map(|set| Value::clone(&set.value)))
         })
         .await
         .unwrap()

@@ -5,7 +5,6 @@
 //! The test plays the Machine API, the AWS provider, and the cloud.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use capstan_core::authority::pair::FullObject;
@@ -127,10 +126,10 @@ impl World {
             format!("{CLUSTER_API}/machinesets"),
             format!("{AWS}/awsmachines"),
         ] {
-            for (_, object) in self.list(&path).await {
-                let mut value = Arc::unwrap_or_clone(object.value);
-                value["metadata"].as_object_mut().unwrap().remove("managedFields");
-                objects.push(value);
+            for (_, mut object) in self.list(&path).await {
+                let mut object = Value::clone(&object.value);
+                object["metadata"].as_object_mut().unwrap().remove("managedFields");
+                objects.push(object);
             }
         }
         let log = self.cluster.neighbours.as_ref().unwrap().logs();

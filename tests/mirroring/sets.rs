@@ -1,7 +1,6 @@
 //! MachineSets of both APIs. The test plays the MachineSet controllers: their pauses, the finalizer
 //! of Cluster API, and the deletion of the Machines of a MachineSet of Cluster API.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use capstan_core::authority::finalizers;
@@ -117,7 +116,7 @@ impl Set<'_> {
             }
             if Instant::now() >= deadline {
                 let objects = [self.get(Api::MachineApi).await, self.get(Api::ClusterApi).await];
-                let objects = objects.map(|object| object.map(|object| Arc::unwrap_or_clone(object.value)));
+                let objects = objects.map(|object| object.map(|object| Value::clone(&object.value)));
                 let (objects, templates) = (serde_json::to_string_pretty(&objects).unwrap(), self.templates().await);
                 panic!("{}: {what}: {objects}\n{templates:?}", self.name);
             }

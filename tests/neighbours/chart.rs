@@ -47,6 +47,7 @@ struct Choice {
     cluster_api: &'static str,
     sync: &'static [&'static str],
     autoscaler: &'static [&'static str],
+    hook: &'static [&'static str],
 }
 
 const DEFAULT: Choice = Choice {
@@ -61,6 +62,7 @@ const DEFAULT: Choice = Choice {
     cluster_api: "openshift-cluster-api",
     sync: &[],
     autoscaler: &[],
+    hook: &[],
 };
 
 impl Choice {
@@ -87,6 +89,7 @@ impl Choice {
                 .iter()
                 .map(|user| format!("--autoscaler-identity={user}")),
         );
+        flags.extend(self.hook.iter().map(|user| format!("--hook-identity={user}")));
         flags
     }
 
@@ -113,6 +116,7 @@ impl Choice {
             "clusterApiNamespace": self.cluster_api,
             "syncIdentities": self.sync,
             "autoscalerIdentities": self.autoscaler,
+            "hookIdentities": self.hook,
         })
     }
 }
@@ -189,6 +193,7 @@ fn helm_renders_the_objects_that_the_command_prints() {
             secure_metrics: true,
             namespace: "home",
             autoscaler: users,
+            hook: users,
             ..DEFAULT
         },
     ];

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use capstan::workload::{
     AccessError, AlarmKind, CLIENT_URLS, ClusterReader, Credentials, Endpoint, Etcd as _, EtcdAccess, EtcdClient,
-    EtcdError, ManagedCluster, MemberId, Survey, credentials, survey,
+    EtcdError, ManagedCluster, MemberId, Survey, Way, credentials, survey,
 };
 use capstan_core::api::kind::KindInfo;
 use capstan_sandbox::control_plane::wait_until;
@@ -121,7 +121,7 @@ async fn access(members: &Members) -> EtcdAccess {
     };
     let signed = credentials(&members.authority.certificate(), &members.authority.key()).unwrap();
     let pods = Pods(pods.collect());
-    EtcdAccess::of(&pods, &cluster, signed, None).await.unwrap()
+    EtcdAccess::of(&pods, &cluster, signed, &Way::Advertised).await.unwrap()
 }
 
 /// The number of bytes before the key of PKCS #1 in an RSA key of PKCS #8.

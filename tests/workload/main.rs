@@ -11,6 +11,7 @@
 
 mod connections;
 mod etcd;
+mod forward;
 mod members;
 mod plan;
 mod rollout;

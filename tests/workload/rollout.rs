@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use capstan::workload::{CLIENT_URLS, EtcdAccess, EtcdError, ManagedCluster, MembersReport, credentials};
+use capstan::workload::{CLIENT_URLS, EtcdAccess, EtcdError, ManagedCluster, MembersReport, Way, credentials};
 use capstan_core::kcp::action::Action;
 use capstan_core::kcp::observed::Observed;
 use capstan_core::kcp::plan::plan;
@@ -133,7 +133,7 @@ impl World {
             uid: String::from("u"),
         };
         let signed = credentials(&self.authority.certificate(), &self.authority.key()).unwrap();
-        EtcdAccess::of(&Pods(pods.collect()), &cluster, signed, None)
+        EtcdAccess::of(&Pods(pods.collect()), &cluster, signed, &Way::Advertised)
             .await
             .unwrap()
     }

@@ -10,6 +10,12 @@
 {{- include "capstan.literals" .Values.autoscalerIdentities }}
 {{- end }}
 
+{{- /* The users that add and remove the lifecycle hook of etcd, as CEL literals. */}}
+{{- define "capstan.hookIdentities" -}}
+{{- $operator := "system:serviceaccount:openshift-etcd-operator:etcd-operator" }}
+{{- include "capstan.literals" (.Values.hookIdentities | default (list $operator)) }}
+{{- end }}
+
 {{- /* Names as CEL literals. The schema of the values admits no quotes. */}}
 {{- define "capstan.literals" -}}
 {{- range $index, $name := . }}{{ if $index }}, {{ end }}'{{ $name }}'{{ end }}

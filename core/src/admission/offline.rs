@@ -169,9 +169,12 @@ impl Checker {
             name: text(&object, "/metadata/name"),
             reads_status: reads_status.unwrap_or(false),
         };
+        let is_written = check.operation != Operation::Delete;
+        let undecodable = is_written.then(|| metadata::undecodable(&object)).flatten();
         let checked = match known.map(|known| (known, known.schemas.get(version))) {
             Some((known, None)) => wrong_version(known, api_version),
             None if reads_status.is_none() => unknown_kind(group, kind, api_version),
+            _ if undecodable.is_some() => undecodable.unwrap_or_default(),
             _ if is_scale => steps.scale(),
             _ if check.operation == Operation::Delete => steps.deletion(),
             _ if steps.status_change() == StatusChange::Only => steps.status(),
@@ -204,13 +207,7 @@ fn wrong_version(known: &KnownKind, api_version: &str) -> Checked {
 /// The answer of an API server to a known kind in other letters. Otherwise a warning, because it is
 /// unknown what a cluster does with the object.
 fn unknown_kind(group: &str, kind: &str, api_version: &str) -> Checked {
-    let is_spelling =
-        |known: &kinds::KindEntry| known.kind.group == group && known.kind.kind.eq_ignore_ascii_case(kind);
-    if let Some(known) = kinds::all().find(is_spelling).filter(|known| known.kind.kind != kind) {
-        let known = &known.kind.kind;
-        let message = format!(
-            "no matches for kind {kind:?} in version {api_version:?}: upper and lower case matter; use {known:?}"
-        );
+    if let Some(message) = misspelt(group, kind, api_version) {
         return Checked {
             status: Some(Status::plain(404, "NotFound", message)),
             ..Checked::default()
@@ -221,6 +218,17 @@ fn unknown_kind(group: &str, kind: &str, api_version: &str) -> Checked {
         warnings: vec![Warning::not_judged("check-unknown-kind", text)],
         ..Checked::default()
     }
+}
+
+/// The answer of an API server to a known kind in other letters; none for another kind.
+pub fn misspelt(group: &str, kind: &str, api_version: &str) -> Option<String> {
+    let is_spelling =
+        |known: &kinds::KindEntry| known.kind.group == group && known.kind.kind.eq_ignore_ascii_case(kind);
+    let known = kinds::all().find(is_spelling).filter(|known| known.kind.kind != kind)?;
+    let known = &known.kind.kind;
+    Some(format!(
+        "no matches for kind {kind:?} in version {api_version:?}: upper and lower case matter; use {known:?}"
+    ))
 }
 
 /// Whether an object is a Scale of a ControlPlaneMachineSet. No webhook reviews such a Scale: the

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use self::expression::expression;
 use crate::api::kinds;
 use crate::cel::rules::{Enforcer, Rule, RuleFile, Scope};
+use crate::model::rule_link;
 
 /// A policy and its binding for each rule file, in the order in which they are applied. A file
 /// without a rule that a policy enforces has none.
@@ -83,7 +84,12 @@ fn validations(file: &RuleFile) -> Vec<Value> {
         };
         json!({
             "expression": expression(rule),
-            "message": format!("{path}{}{advice} [{}]", rule.message.trim_end_matches('.'), rule.id),
+            "message": format!(
+                "{path}{}{advice} [{}] ({})",
+                rule.message.trim_end_matches('.'),
+                rule.id,
+                rule_link(&rule.id)
+            ),
             "reason": if rule.scope == Scope::Request { "Forbidden" } else { "Invalid" },
         })
     };

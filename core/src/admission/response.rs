@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::caps;
 use crate::api::kind::KindInfo;
-use crate::model::{Verdict, Violation, ViolationKind, shorten};
+use crate::model::{Verdict, Violation, ViolationKind, refusal_link, shorten};
 
 /// The whole answer.
 #[derive(Serialize)]
@@ -99,7 +99,9 @@ pub(super) fn deny_status(kind: &KindInfo, name: &str, violations: &[Violation])
         .all(|violation| violation.path.is_root() && violation.kind == ViolationKind::Forbidden);
     let (violations, more) = caps::violations(violations);
     let name = &*shorten(name, caps::MAX_NAME);
-    let causes = violations
+    // kubectl shows the causes if there are any, and else the message. Both end with the link.
+    let link = refusal_link(violations).map_or_else(String::new, |link| format!(" ({link})"));
+    let mut causes: Vec<Cause> = violations
         .iter()
         .map(|violation| Cause {
             reason: violation.kind.reason(),
@@ -107,6 +109,9 @@ pub(super) fn deny_status(kind: &KindInfo, name: &str, violations: &[Violation])
             field: shorten(violation.path.as_str(), caps::MAX_MESSAGE),
         })
         .collect();
+    if let Some(last) = causes.last_mut() {
+        last.message.push_str(&link);
+    }
     let and_more = (more > 0).then(|| format!("and {more} more"));
     let details = |title: &str| Details {
         name: name.to_owned(),
@@ -120,7 +125,7 @@ pub(super) fn deny_status(kind: &KindInfo, name: &str, violations: &[Violation])
             .map(|violation| shorten(&violation.plainly(), caps::MAX_MESSAGE));
         let reasons: Vec<String> = reasons.chain(and_more).collect();
         let message = format!(
-            "{} {name:?} is forbidden: {}",
+            "{} {name:?} is forbidden: {}{link}",
             qualified(&kind.plural, &kind.group),
             reasons.join("; ")
         );
@@ -141,7 +146,10 @@ pub(super) fn deny_status(kind: &KindInfo, name: &str, violations: &[Violation])
     } else {
         format!("[{}]", reasons.join(", "))
     };
-    let message = format!("{} {name:?} is invalid: {reasons}", qualified(&kind.kind, &kind.group));
+    let message = format!(
+        "{} {name:?} is invalid: {reasons}{link}",
+        qualified(&kind.kind, &kind.group)
+    );
     Status {
         status: "Failure",
         message,
@@ -206,7 +214,8 @@ mod tests {
         assert_eq!((status.code, status.reason), (403, "Forbidden"));
         assert_eq!(
             status.message,
-            "things.g.io \"cluster\" is forbidden: foreground deletion deletes the machines; use another propagation policy [r]"
+            "things.g.io \"cluster\" is forbidden: foreground deletion deletes the machines; use another propagation policy [r] \
+             (https://github.com/capstan-dev/capstan/blob/main/docs/rules.md#r)"
         );
     }
 
@@ -220,7 +229,15 @@ mod tests {
         assert_eq!((status.code, status.reason), (422, "Invalid"));
         assert_eq!(
             status.message,
-            "Thing.g.io \"cluster\" is invalid: [spec.a: Invalid value: 1: x [a], spec.b: Forbidden: y [b]]"
+            "Thing.g.io \"cluster\" is invalid: [spec.a: Invalid value: 1: x [a], spec.b: Forbidden: y [b]] \
+             (https://github.com/capstan-dev/capstan/blob/main/docs/rules.md)"
+        );
+        let causes = status.details.unwrap().causes;
+        assert_eq!(causes[0].message, "Invalid value: 1: x [a]");
+        assert!(
+            causes[1]
+                .message
+                .ends_with("y [b] (https://github.com/capstan-dev/capstan/blob/main/docs/rules.md)")
         );
     }
 
@@ -233,7 +250,10 @@ mod tests {
             })
             .collect();
         let status = deny_status(&THINGS, &"n".repeat(10_000), &violations);
-        assert!(status.message.ends_with("and 9968 more]"), "the others are counted");
+        assert!(
+            status.message.contains("and 9968 more] (https://"),
+            "the others are counted"
+        );
         let answer = encode("u", Some(&status), &Verdict::default(), None);
         assert!(answer.len() < 256 << 10, "{}", answer.len());
         let plain = Status::plain(400, "BadRequest", "z".repeat(1 << 20));

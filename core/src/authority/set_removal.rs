@@ -133,8 +133,6 @@ fn release(pair: &Pair, api: Api, removed: Removed) -> Option<Write> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::authority::FINALIZER;
     use crate::authority::pair::{Member, Verb};
@@ -192,7 +190,7 @@ mod tests {
     fn m2_a_paused_set_without_one_in_the_machine_api_does_not_stay_in_deletion() {
         let left = |deleting: bool, pause: Option<&str>| {
             let finalizers = [FINALIZER, finalizers::CLUSTER_API_SET, "other"];
-            let mut object = Arc::unwrap_or_clone(set(Api::ClusterApi, deleting, &finalizers).value);
+            let mut object = Value::clone(&set(Api::ClusterApi, deleting, &finalizers).value);
             if let Some(value) = pause {
                 object["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": value});
             }
@@ -227,7 +225,7 @@ mod tests {
 
     #[test]
     fn m3_an_authoritative_set_is_not_left_paused_when_its_mirror_is_deleted() {
-        let mut paused = Arc::unwrap_or_clone(set(Api::ClusterApi, false, &[FINALIZER]).value);
+        let mut paused = Value::clone(&set(Api::ClusterApi, false, &[FINALIZER]).value);
         paused["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": crate::authority::PAUSED_BY_SYNC});
         let pair = pair(set(Api::MachineApi, true, &[FINALIZER]), FullObject::from(paused));
         let decision = next(&pair, Api::ClusterApi);

@@ -214,6 +214,10 @@ impl UnclaimedNodes {
 }
 
 fn unmanaged_nodes(state: &State, now: Timestamp) -> Option<Degradation> {
+    // An object that cannot be read may be the machine of a node.
+    if !state.observed.unparsable.is_empty() {
+        return None;
+    }
     let nodes = &state.unclaimed_nodes;
     (UnclaimedNodes::of(state, now) == UnclaimedNodes::Unmanaged).then(|| Degradation {
         reason: "UnmanagedNodes",

@@ -151,8 +151,9 @@ fn release(state: &State, machine: &MachineState) -> Result<Step, Box<Held>> {
     for member in possible_members(machine, state) {
         if let Some(lost) = safety::lost_quorum(&members, MembershipChange::Remove(member)) {
             let what = format!("the removal of etcd member {member}");
-            let has_learners = lost.learners > 0;
-            return Err(held(WaitReason::EtcdHealthy, safety::why(lost, &what), !has_learners));
+            // A learner soon votes, unless it is that of a machine which fails to join (V175).
+            let ends_by_itself = lost.learners > 0 && !awaits_repair(state, &members);
+            return Err(held(WaitReason::EtcdHealthy, safety::why(lost, &what), !ends_by_itself));
         }
     }
     // A member that is left behind votes, and does not answer any more. So the member of a machine
@@ -168,6 +169,13 @@ fn release(state: &State, machine: &MachineState) -> Result<Step, Box<Held>> {
             several.join(" or ")
         ))),
     }
+}
+
+/// Whether a machine that has no voting member must be replaced.
+fn awaits_repair(state: &State, members: &[EtcdMember]) -> bool {
+    let votes = |node: &str| members.iter().any(|member| member.name == node && !member.is_learner);
+    let mut machines = state.machines.iter().filter(|machine| !machine.is_deleting());
+    machines.any(|machine| machine.needs_remediation() && !machine.node().is_some_and(votes))
 }
 
 /// A hook of another controller that must be removed first.

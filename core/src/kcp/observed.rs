@@ -4,7 +4,6 @@
 //! means.
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
@@ -13,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::defaults;
 use super::outdated::Wanted;
+use super::read_config::ReadConfig;
 use super::spec::read;
 use crate::api::bootstrap_cluster_x_k8s_io::GROUP as BOOTSTRAP_GROUP;
 use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::{self, KubeadmConfig};
@@ -87,28 +87,6 @@ pub struct Observed {
 pub struct ReadControlPlane {
     control_plane: KubeadmControlPlane,
     wanted: Arc<OnceLock<Wanted>>,
-}
-
-/// A KubeadmConfig, and the form in which it is compared, computed once.
-#[derive(Clone, Debug, Default)]
-pub struct ReadConfig {
-    config: KubeadmConfig,
-    pub(super) comparable: OnceLock<Value>,
-}
-
-impl From<KubeadmConfig> for ReadConfig {
-    fn from(config: KubeadmConfig) -> Self {
-        let comparable = OnceLock::new();
-        Self { config, comparable }
-    }
-}
-
-impl Deref for ReadConfig {
-    type Target = KubeadmConfig;
-
-    fn deref(&self) -> &KubeadmConfig {
-        &self.config
-    }
 }
 
 /// An object, read into the type of its kind. Clones share it.

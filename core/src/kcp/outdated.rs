@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::canonical;
 use super::desired::{Bootstrap, config};
 use super::known_fields::{ROOT, only_known};
-use super::observed::ReadConfig;
+use super::read_config::ReadConfig;
 use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::{
     CLOUD_CONFIG, InitConfiguration, JoinControlPlane, KubeadmConfigSpec,
 };

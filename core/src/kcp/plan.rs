@@ -124,7 +124,7 @@ fn decide(state: &State, now: Timestamp, plan: &mut Plan) {
         )),
         Decision::Delete(machine, record) => {
             // The record is stored first. A crash after it repeats the deletion.
-            plan.steps.push(record_remediation(state, &record));
+            plan.steps.extend(record_remediation(state, &record));
             let because = format!("a health check reports machine {} as unhealthy", machine.name());
             plan.steps.push(scale::delete(state, machine, because));
             return;
@@ -308,10 +308,13 @@ fn stale_record(state: &State) -> Option<Step> {
     })
 }
 
-fn record_remediation(state: &State, record: &RemediationRecord) -> Step {
-    let annotations = json!({ REMEDIATION_IN_PROGRESS: record.text() });
+/// The record of a remediation, unless it is stored: its deletion may have to wait for a creation.
+fn record_remediation(state: &State, record: &RemediationRecord) -> Option<Step> {
+    let text = record.text();
+    let is_stored = state.annotation(REMEDIATION_IN_PROGRESS) == Some(text.as_str());
+    let annotations = json!({ REMEDIATION_IN_PROGRESS: text });
     let because = format!("machine {} is replaced", record.machine);
-    patch_control_plane(state, "annotations", annotations, &because)
+    (!is_stored).then(|| patch_control_plane(state, "annotations", annotations, &because))
 }
 
 fn patch_control_plane(state: &State, field: &str, value: Value, because: &str) -> Step {

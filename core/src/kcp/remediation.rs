@@ -96,7 +96,7 @@ pub(super) fn decide(state: &State, now: Timestamp, repairs: bool) -> Decision<'
         .is_some_and(|replicas| state.machines.len() >= replicas);
     let may_be_superseded = |record: &RemediationRecord| match state.machine(&record.machine) {
         Some(own) => repairs && own.is_deleting(),
-        None => has_enough,
+        None => has_enough || no_member_can_join(state),
     };
     let rests = repairs || state.deleting().next().is_none();
     match record_in_progress(state).map(RemediationRecord::parse) {
@@ -123,6 +123,13 @@ pub(super) fn decide(state: &State, now: Timestamp, repairs: bool) -> Decision<'
         Some(decision) => decision,
         None => Decision::Delete(machine, record),
     }
+}
+
+/// Whether etcd would have no quorum with another member, because members do not work (V176).
+fn no_member_can_join(state: &State) -> bool {
+    let members = state.members().filter(|members| !members.is_empty());
+    let lost = members.and_then(|members| safety::lost_quorum(&members, MembershipChange::Add));
+    lost.is_some_and(|lost| lost.learners == 0)
 }
 
 fn deferred(machine: &MachineState, message: String, until: Option<Timestamp>) -> Decision<'_> {

@@ -209,7 +209,7 @@ fn remediating(state: &State, plan: &Plan) -> Condition {
     Condition::new(TYPE, "True", "Remediating", message)
 }
 
-/// What a user must correct before the control plane can go on.
+/// What a user must correct before the control plane continues.
 fn stalled(plan: &Plan) -> Condition {
     let Some(first) = plan.degraded.first() else {
         return Condition::new(STALLED, "False", "NotStalled", "");

@@ -19,7 +19,7 @@ use crate::api::cluster_x_k8s_io::machine_pool::MachinePool;
 use crate::model::{
     Edit, FieldPath, Operation, RuleInfo, Stored, Verdict, Violation, ViolationKind, is_label_key, is_label_value,
 };
-use table::{BOOTSTRAP, CLUSTER_NAME, IMMUTABLE_CLUSTER, LIMITS, METADATA, STRATEGY, TYPE, VERSION};
+use table::{BOOTSTRAP, CLUSTER_NAME, IMMUTABLE_CLUSTER, LIMITS, METADATA, REPLICAS, STRATEGY, TYPE, VERSION};
 
 /// Every rule.
 pub fn table() -> Vec<RuleInfo> {
@@ -95,6 +95,10 @@ fn judge(object: &Value, whole: Option<&Value>, old: Option<&MachinePool>, verdi
 
 fn violations(new: &MachinePool, old: Option<&MachinePool>) -> Vec<Violation> {
     let mut found = Vec::new();
+    if let Some(replicas) = new.spec.replicas.filter(|replicas| *replicas < 0) {
+        let violation = REPLICAS.violation(ViolationKind::Invalid);
+        found.push(violation.got(&Value::from(replicas)).advice("use 0 for no machine"));
+    }
     references(new, old, &mut found);
     found.extend(version(new));
     metadata(new, &mut found);

@@ -388,6 +388,8 @@ impl Edit {
             .chain(answer["status"]["message"].as_str().map(str::to_owned));
         let mut rules: Vec<String> = messages
             .filter_map(|message| {
+                // A link to the rule may follow.
+                let message = message.split(" (https://").next().unwrap_or_default();
                 let (_, rule) = message.trim_end_matches(']').rsplit_once('[')?;
                 message.ends_with(']').then(|| rule.to_owned())
             })

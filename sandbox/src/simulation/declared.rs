@@ -267,8 +267,8 @@ impl Simulation {
         self.faults()
     }
 
-    /// Keeps no `managedFields`, which cost more than the rest of a write. Only for controllers that
-    /// apply nothing: the owners of fields decide which applies conflict.
+    /// Keeps no `managedFields`, which cost more than the rest of a write. Only for controllers
+    /// that apply nothing: the owners of fields decide which applies conflict.
     #[must_use]
     pub fn without_managed_fields(mut self) -> Self {
         self.has_managed_fields = false;

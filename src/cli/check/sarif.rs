@@ -1,6 +1,6 @@
 //! Formats the result of a check as SARIF 2.1.0, which code hosts show beside the lines.
 
-use capstan_core::model::RuleInfo;
+use capstan_core::model::{RuleInfo, rule_link};
 use serde_json::{Value, json};
 
 use super::Row;
@@ -30,7 +30,9 @@ pub(super) fn report(rows: &[Row], rules: &[RuleInfo]) -> Value {
         .collect();
     let rules: Vec<Value> = rules
         .iter()
-        .map(|rule| json!({ "id": rule.id, "shortDescription": { "text": rule.message } }))
+        .map(|rule| {
+            json!({ "id": rule.id, "shortDescription": { "text": rule.message }, "helpUri": rule_link(&rule.id) })
+        })
         .collect();
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",

@@ -36,7 +36,11 @@ pub(super) fn files(installation: &Installation) -> anyhow::Result<Vec<(String, 
             .context("the registration has flags")?;
         flags.push(json!(format!("--owner={OWNER}")));
     }
+    let namespace = &installation.choices.namespace;
     for object in &mut objects {
+        if text(object, "/kind") == "ClusterRole" && text(object, "/metadata/name") == OWNER {
+            label(object, namespace);
+        }
         // OLM installs into the namespace of its OperatorGroup.
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("namespace");
@@ -61,6 +65,18 @@ pub(super) fn files(installation: &Installation) -> anyhow::Result<Vec<(String, 
         files.push((format!("manifests/{name}.{}.yaml", kind.to_lowercase()), yaml(object)?));
     }
     Ok(files)
+}
+
+/// Adds the labels by which OLM deletes an object of the cluster together with the
+/// ClusterServiceVersion. OLM sets them on the roles that it creates, but not on objects of a
+/// bundle.
+fn label(object: &mut Value, namespace: &str) {
+    let labels = object.pointer_mut("/metadata/labels").and_then(Value::as_object_mut);
+    if let Some(labels) = labels {
+        labels.insert("olm.owner".to_owned(), json!(format!("capstan.v{VERSION}")));
+        labels.insert("olm.owner.kind".to_owned(), json!("ClusterServiceVersion"));
+        labels.insert("olm.owner.namespace".to_owned(), json!(namespace));
+    }
 }
 
 /// Whether `capstan register` creates an object, because a bundle cannot contain it.

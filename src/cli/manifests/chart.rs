@@ -19,6 +19,7 @@ const HOME: &str = "capstan-chart-home";
 const CLUSTER_API: &str = "capstan-chart-cluster-api";
 const SYNC: &str = "capstan-chart-sync";
 const SCALER: &str = "capstan-chart-scaler";
+const HOOK_USER: &str = "capstan-chart-hooks";
 
 /// The file that a value selects, and not a feature.
 const NETWORK_POLICIES: &str = "network-policies.yaml";
@@ -123,6 +124,7 @@ fn variants(feature: Feature, what: What, secure_metrics: bool) -> anyhow::Resul
                 cluster_api_namespace: CLUSTER_API.to_owned(),
                 sync_identity: vec![SYNC.to_owned()],
                 autoscaler_identity: vec![SCALER.to_owned()],
+                hook_identity: vec![HOOK_USER.to_owned()],
             },
         };
         Installation::new(&[feature], &choices).files(what)
@@ -253,6 +255,7 @@ fn parametrized(text: &str) -> String {
         .replace(super::LAST_FLAG, &format!("{}{flag}", super::LAST_FLAG))
         .replace(&quoted(SYNC), &listed("syncIdentities"))
         .replace(&quoted(SCALER), &listed("autoscalerIdentities"))
+        .replace(&quoted(HOOK_USER), &listed("hookIdentities"))
         .replace(CLUSTER_API, "{{ .Values.clusterApiNamespace }}")
         .replace(HOME, "{{ .Release.Namespace }}")
 }
@@ -292,6 +295,7 @@ fn line(line: &str) -> String {
         }
         _ if flag == format!("--autoscaler-identity={SCALER}") => users("autoscalerIdentities", "autoscaler-identity"),
         _ if flag == format!("--sync-identity={SYNC}") => users("syncIdentities", "sync-identity"),
+        _ if flag == format!("--hook-identity={HOOK_USER}") => users("hookIdentities", "hook-identity"),
         _ => format!("{line}\n"),
     }
 }

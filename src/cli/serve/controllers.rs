@@ -10,12 +10,12 @@ use capstan_core::cpms::observed::Settings as PlanSettings;
 use jiff::SignedDuration;
 use prometheus_client::registry::Registry;
 
-use super::{Args, Connected, EtcdMembers, election};
+use super::{Args, Connected, EtcdMembers, EtcdWay, election};
 use crate::controllers::machine_pool::MachinePoolMetrics;
 use crate::controllers::mirroring::{MirroringConfiguration, MirroringMetrics};
 use crate::controllers::{self, Configuration, Metrics, control_plane, kubeadm_control_plane, machine_pool, mirroring};
 use crate::runtime::{Caches, Metrics as RuntimeMetrics, Running, Shard};
-use crate::workload::Connections;
+use crate::workload::{Connections, EtcdRoute, Settings};
 
 /// The metrics of the controllers that run in this process.
 pub(super) struct RegisteredMetrics {
@@ -110,7 +110,11 @@ pub(super) fn start(args: &Args, connected: &Connected, metrics: RegisteredMetri
     }
     if let (Some(metrics), Some(caches)) = (metrics.kubeadm, &own.kubeadm) {
         let election = election(args, &args.kubeadm_control_plane_lease);
-        let managed = Connections::new(client, kubeadm_control_plane::settings());
+        let settings = Settings {
+            etcd_route: etcd_route(args),
+            ..kubeadm_control_plane::settings()
+        };
+        let managed = Connections::new(client, settings);
         running.push(match shard(args)? {
             Some(shard) => kubeadm_control_plane::start_shard(client, caches, managed, election, &shard, metrics),
             None => kubeadm_control_plane::start(client, caches, managed, election, metrics),
@@ -135,6 +139,13 @@ pub(super) async fn stop(running: Vec<Running>) {
 }
 
 /// The component that manages etcd members. The arguments demand the folder of the certificates.
+fn etcd_route(args: &Args) -> EtcdRoute {
+    match args.etcd_route {
+        EtcdWay::Direct => EtcdRoute::Advertised,
+        EtcdWay::PortForward => EtcdRoute::PortForward,
+    }
+}
+
 fn etcd_members(args: &Args) -> control_plane::EtcdMembers {
     match (args.etcd_members, &args.etcd_certificates) {
         (EtcdMembers::Capstan, Some(certificates)) => control_plane::EtcdMembers::Capstan {

@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use kube::Client;
 use tokio::time::Instant;
 
-use crate::workload::{Credentials, EtcdAccess, MembersReport, OwnCluster};
+use crate::workload::{Credentials, EtcdAccess, MembersReport, OwnCluster, Way};
 
 /// An answer of the members is old after this time.
 const OLD: Duration = Duration::from_secs(3);
@@ -149,7 +149,7 @@ impl ClientPorts {
         };
         let (ca, certificate, key) = tokio::try_join!(read("ca.crt"), read("tls.crt"), read("tls.key"))?;
         let credentials = Credentials::from_pem(&ca, &certificate, &key).map_err(|error| error.to_string())?;
-        let access = EtcdAccess::of(&self.cluster, &OwnCluster::name(), credentials, None).await;
+        let access = EtcdAccess::of(&self.cluster, &OwnCluster::name(), credentials, &Way::Advertised).await;
         access.map_err(|error| error.to_string())
     }
 }

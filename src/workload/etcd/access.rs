@@ -2,8 +2,8 @@
 //! that a controller of a control plane makes.
 //!
 //! kubeadm runs each member as a static pod, and writes its address for clients into an annotation
-//! of the pod. The address must be reachable from Capstan: there is no port-forward. External etcd
-//! has no such pods, so it has no members here.
+//! of the pod. Either the address is reachable from Capstan, or the API server of the cluster
+//! forwards the connection to the pod. External etcd has no such pods, so it has no members here.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +13,7 @@ use futures::future::join_all;
 use serde::Deserialize;
 
 use super::client::{Credentials, Endpoint, EtcdClient};
+use super::forward::Forward;
 use super::{Etcd as _, EtcdError, Member, Survey, survey};
 use crate::workload::cluster::{AccessError, ClusterReader, ManagedCluster};
 
@@ -65,9 +66,22 @@ pub enum EtcdRoute {
     /// At the address in the annotation [`CLIENT_URLS`] of their pods.
     #[default]
     Advertised,
+    /// Through the API server, which forwards the connection to the pod of the member.
+    PortForward,
     /// At the address of the API server, with the name of the pod as the name of the server. The
     /// in-memory infrastructure provider of Cluster API serves its members so.
     ApiServer,
+}
+
+/// The way to the members of one cluster.
+#[derive(Clone)]
+pub enum Way {
+    /// See [`EtcdRoute::Advertised`].
+    Advertised,
+    /// See [`EtcdRoute::PortForward`]. The client is one of the cluster of the members.
+    PortForward(kube::Client),
+    /// See [`EtcdRoute::ApiServer`]: its host and port.
+    ApiServer(String),
 }
 
 /// A member with the address at which it answers.
@@ -76,6 +90,8 @@ struct Located {
     /// The name of the member, which is the name of its Node.
     member: String,
     endpoint: Endpoint,
+    /// The port-forward that leads to the address, if any.
+    forward: Option<Forward>,
 }
 
 /// The members of one etcd cluster, by the names of their Nodes.
@@ -86,8 +102,7 @@ pub struct EtcdAccess {
 }
 
 impl EtcdAccess {
-    /// The members that have a pod in the managed cluster. `api_server` is its host and port if the
-    /// members answer there; see [`EtcdRoute::ApiServer`].
+    /// The members that have a pod in the managed cluster.
     ///
     /// # Errors
     /// The managed cluster does not answer.
@@ -95,12 +110,13 @@ impl EtcdAccess {
         clusters: &M,
         cluster: &ManagedCluster,
         credentials: Credentials,
-        api_server: Option<&str>,
+        way: &Way,
     ) -> Result<Self, AccessError> {
         let pods: Vec<Pod> = clusters.list(cluster, &PODS, SYSTEM, SELECTOR).await?;
-        let located = |pod: &Pod| match api_server {
-            Some(address) => behind(pod, address),
-            None => advertised(pod),
+        let located = |pod: &Pod| match way {
+            Way::Advertised => advertised(pod),
+            Way::PortForward(client) => forwarded(pod, client),
+            Way::ApiServer(address) => behind(pod, address),
         };
         let mut members: Vec<Located> = pods.iter().filter_map(located).collect();
         members.sort_by(|left, right| left.member.cmp(&right.member));
@@ -113,7 +129,7 @@ impl EtcdAccess {
     /// No member answers, or there is no quorum.
     pub async fn report(&self) -> Result<MembersReport, EtcdError> {
         let asked = self.members.iter().map(async |located| {
-            let asked = self.ask(&located.endpoint).await;
+            let asked = self.ask(located).await;
             (located.member.clone(), asked)
         });
         let (mut answering, mut silent) = (Vec::new(), BTreeMap::new());
@@ -159,7 +175,7 @@ impl EtcdAccess {
         let leader = leader.id;
         let located = self.members.iter().find(|located| located.member == from);
         let located = located.ok_or_else(|| EtcdError::NoMember(format!("no pod names the address of {from}")))?;
-        let client = self.ask(&located.endpoint).await?;
+        let client = self.ask(located).await?;
         let mut refusals = Vec::new();
         for name in to.iter().filter(|name| !silent.contains_key(*name)) {
             let target = find(&survey, name).filter(|member| !member.is_learner && member.id != leader);
@@ -183,8 +199,7 @@ impl EtcdAccess {
     /// refuses every removal: see [`EtcdError::is_unhealthy_cluster`].
     pub async fn remove(&self, name: &str) -> Result<(), EtcdError> {
         let others = self.members.iter().filter(|located| located.member != name);
-        let others: Vec<Endpoint> = others.map(|located| located.endpoint.clone()).collect();
-        let client = EtcdClient::connect_to_any(&others, &self.credentials).await?;
+        let client = self.ask_any(others).await?;
         let members = client.members().await?;
         let Some(id) = members
             .iter()
@@ -201,9 +216,22 @@ impl EtcdAccess {
         removed(client.remove_member(id).await)
     }
 
-    async fn ask(&self, endpoint: &Endpoint) -> Result<EtcdClient, EtcdError> {
-        let client = EtcdClient::connect(endpoint, &self.credentials).await?;
+    async fn ask(&self, located: &Located) -> Result<EtcdClient, EtcdError> {
+        let forward = located.forward.as_ref();
+        let client = EtcdClient::connect_through(&located.endpoint, forward, &self.credentials).await?;
         client.status().await.map(|_answers| client)
+    }
+
+    /// The first of these members that reports its status.
+    async fn ask_any(&self, members: impl Iterator<Item = &Located>) -> Result<EtcdClient, EtcdError> {
+        let mut failures = Vec::new();
+        for located in members {
+            match self.ask(located).await {
+                Ok(client) => return Ok(client),
+                Err(error) => failures.push(error.to_string()),
+            }
+        }
+        Err(EtcdError::NoMember(failures.join("; ")))
     }
 }
 
@@ -231,6 +259,17 @@ fn advertised(pod: &Pod) -> Option<Located> {
             address: address.trim_end_matches('/').to_owned(),
             server_name: pod.spec.node_name.clone(),
         },
+        forward: None,
+    })
+}
+
+/// A member behind a port-forward to its pod, at the port of its address.
+fn forwarded(pod: &Pod, client: &kube::Client) -> Option<Located> {
+    let located = advertised(pod)?;
+    let port = located.endpoint.address.rsplit_once(':')?.1.parse().ok()?;
+    Some(Located {
+        forward: Some(Forward::new(client.clone(), SYSTEM, pod.metadata.name(), port)),
+        ..located
     })
 }
 
@@ -242,6 +281,7 @@ fn behind(pod: &Pod, api_server: &str) -> Option<Located> {
             address: api_server.to_owned(),
             server_name: pod.metadata.name().to_owned(),
         },
+        forward: None,
     })
 }
 

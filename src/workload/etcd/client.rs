@@ -16,10 +16,12 @@ use rustls::RootCertStore;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tonic::transport::Channel;
 
+use super::forward::Forward;
 use super::messages;
 use super::{Alarm, AlarmKind, Etcd, EtcdError, Member, MemberId, MemberStatus};
 
@@ -81,6 +83,35 @@ pub struct Endpoint {
     pub server_name: String,
 }
 
+/// A stream to a member, over TCP or through an API server.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// The name that a member must prove, and the client of TLS that demands it.
+#[derive(Clone)]
+struct Secured(ServerName<'static>, TlsConnector);
+
+impl Secured {
+    async fn over(self, stream: impl Stream + 'static) -> std::io::Result<Box<dyn Stream>> {
+        let stream = self.1.connect(self.0, stream).await?;
+        Ok(Box::new(stream))
+    }
+
+    async fn dial(self, address: String, forward: Option<Forward>) -> std::io::Result<Box<dyn Stream>> {
+        if let Some(forward) = forward {
+            let (stream, failure) = forward.open().await?;
+            return tokio::select! {
+                secured = self.over(stream) => secured,
+                failure = failure => Err(failure),
+            };
+        }
+        let stream = TcpStream::connect(&address).await?;
+        stream.set_nodelay(true)?;
+        self.over(stream).await
+    }
+}
+
 /// A client that is connected to one member.
 #[derive(Clone, Debug)]
 pub struct EtcdClient {
@@ -95,21 +126,30 @@ impl EtcdClient {
     /// The member cannot be reached in time, or one of the two does not accept the certificate of
     /// the other. With TLS 1.3, a member reports that it refuses ours only at the first call.
     pub async fn connect(endpoint: &Endpoint, credentials: &Credentials) -> Result<Self, EtcdError> {
+        Self::connect_through(endpoint, None, credentials).await
+    }
+
+    /// As [`connect`](Self::connect), through the API server if there is a port-forward. The
+    /// address of the endpoint is only shown then.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn connect_through(
+        endpoint: &Endpoint,
+        forward: Option<&Forward>,
+        credentials: &Credentials,
+    ) -> Result<Self, EtcdError> {
         let address = endpoint.address.clone();
         let failed = |reason: String| EtcdError::Connect {
             endpoint: endpoint.address.clone(),
             reason,
         };
         let name = ServerName::try_from(endpoint.server_name.clone()).map_err(|error| failed(error.to_string()))?;
-        let tls = TlsConnector::from(Arc::clone(&credentials.0));
+        let secured = Secured(name, TlsConnector::from(Arc::clone(&credentials.0)));
+        let forward = forward.cloned();
         let dial = tower::service_fn(move |_uri: Uri| {
-            let (address, name, tls) = (address.clone(), name.clone(), tls.clone());
-            async move {
-                let stream = TcpStream::connect(&address).await?;
-                stream.set_nodelay(true)?;
-                let stream = tls.connect(name, stream).await?;
-                Ok::<_, std::io::Error>(TokioIo::new(stream))
-            }
+            let dialled = secured.clone().dial(address.clone(), forward.clone());
+            async move { dialled.await.map(TokioIo::new) }
         });
         // The connector dials `address`; the URI gives only the HTTP authority.
         let uri = format!("https://{}", endpoint.address);

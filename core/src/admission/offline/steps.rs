@@ -13,9 +13,7 @@ use crate::admission::judge::Admission;
 use crate::admission::response::{Status, deny_status};
 use crate::admission::snapshot::Snapshot;
 use crate::api::kind::KindInfo;
-use crate::model::{
-    Edit, FieldPath, Operation, Stored, Verdict, Violation, ViolationKind, Warning, is_subdomain, sort_violations,
-};
+use crate::model::{Edit, FieldPath, Operation, Stored, Verdict, Violation, ViolationKind, Warning, sort_violations};
 use crate::schema::Schema;
 
 /// An edit, and what its steps need.
@@ -66,6 +64,7 @@ impl Steps<'_> {
             return *refusal;
         }
         let mut found = Findings::of(mutated.verdict);
+        found.violations.extend(metadata::violations(&object, self.check.old));
         found.add(self.judge(Phase::Validate, Some(&object), self.check.old).verdict);
         found.finish(&gated.kind, self.name, mutated.patch)
     }
@@ -145,8 +144,7 @@ impl Steps<'_> {
         }
         let mut found = Findings::of(mutated.verdict);
         found.add_violations(schema.validate(&object, old.as_ref()));
-        found.violations.extend(invalid_name(self.name));
-        found.violations.extend(metadata::violations(&object));
+        found.violations.extend(metadata::violations(&object, before));
         if found.violations.is_empty() {
             let stored = self.with_status(&object, before);
             found.add(self.judge(Phase::Validate, Some(&stored), stored_old.as_ref()).verdict);
@@ -225,16 +223,6 @@ fn written(object: &Value) -> Value {
         }
     }
     object
-}
-
-/// The refusal of an API server for a name that no object can have.
-fn invalid_name(name: &str) -> Option<Violation> {
-    let is_valid = name.is_empty() || is_subdomain(name);
-    (!is_valid).then(|| {
-        let allowed = "must be lowercase letters, digits, '-' or '.', and begin and end with a letter or digit";
-        let invalid = Violation::new("schema-name", "metadata.name", ViolationKind::Invalid, allowed);
-        invalid.got(&Value::from(name)).advice("choose another name")
-    })
 }
 
 /// Applies the patch of the mutating webhook.

@@ -23,7 +23,7 @@ pub(super) fn decide(state: &State, plan: &mut Plan) {
     };
     let (count, outdated) = (state.machines.len(), state.outdated());
     if state.all_leave() {
-        // The data of etcd goes on in a machine that stays (V172).
+        // A machine that stays must take over the data of etcd (V172).
         return add(state, plan, String::from("all machines are being deleted"));
     }
     let is_paused = state.annotation(PAUSED_ROLLOUT).is_some_and(|value| value != "false");

@@ -466,6 +466,38 @@ fn v130_a_deletion_that_waits_for_the_quorum_does_not_prevent_the_remediation_th
 }
 
 #[test]
+fn v175_a_deletion_that_waits_for_the_learner_of_a_machine_that_fails_to_join_does_not_prevent_its_remediation() {
+    let mut world = hooked("abc");
+    world.without_node(2);
+    let members = world.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap();
+    members[2] = json!({"name": "", "learner": true});
+    assert_eq!(next(&world), "waits EtcdHealthy", "the learner may still vote");
+    world.unhealthy(2);
+    assert_eq!(planned(&world).disruptive().map(shown).unwrap(), "delete m-2");
+    let mut other = world;
+    other.set(2, condition::HEALTH_CHECK_SUCCEEDED, "");
+    other.unhealthy(1);
+    assert!(
+        planned(&other).disruptive().is_none(),
+        "it is not the one that fails to join"
+    );
+}
+
+#[test]
+fn v177_a_deletion_that_is_held_up_does_not_write_its_record_again() {
+    let mut world = World::new("abc");
+    world.unhealthy(1);
+    let verbs = |world: &World| -> Vec<&str> { planned(world).steps.iter().map(Step::verb).collect() };
+    assert_eq!(verbs(&world), ["patch", "delete"]);
+    let Action::PatchControlPlane(patch) = &planned(&world).steps[0].action else {
+        panic!("the record is first");
+    };
+    let annotations = patch["metadata"]["annotations"].clone();
+    world.control_plane["metadata"]["annotations"] = annotations;
+    assert_eq!(verbs(&world), ["delete"]);
+}
+
+#[test]
 fn v131_a_machine_whose_member_must_stay_does_not_hold_up_the_deletion_of_the_broken_one() {
     let mut world = hooked("abc");
     world.set(1, condition::ETCD_MEMBER, "False");

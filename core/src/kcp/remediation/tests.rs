@@ -91,6 +91,8 @@ fn nothing_is_replaced_while_a_replacement_is_pending() {
     let with_record = |text: &str| {
         let mut world = world();
         world.spec()["replicas"] = json!(4);
+        // Another member can join.
+        world.set(0, condition::ETCD_MEMBER, "True");
         world.control_plane["metadata"]["annotations"] = json!({(REMEDIATION_IN_PROGRESS): text});
         decided(&world)
     };
@@ -315,6 +317,25 @@ fn a_deletion_that_waits_for_the_repair_does_not_defer_it() {
     let text = record("m-0", "2026-05-01T00:00:00Z", 0).to_string();
     second.control_plane["metadata"]["annotations"] = json!({(REMEDIATION_IN_PROGRESS): text});
     assert_eq!(decided_while(&second, true), "delete m-1 0");
+}
+
+#[test]
+fn v176_a_replacement_that_cannot_join_does_not_prevent_the_remediation_that_it_waits_for() {
+    let mut world = World::new("abc");
+    world.spec()["replicas"] = json!(5);
+    let text = record("m-9", "2026-05-01T00:00:00Z", 0).to_string();
+    world.control_plane["metadata"]["annotations"] = json!({(REMEDIATION_IN_PROGRESS): text});
+    world.unhealthy(0);
+    assert_eq!(decided(&world), "in progress", "its replacement is created first");
+    world.set(0, condition::ETCD_MEMBER, "False");
+    assert_eq!(
+        decided(&world),
+        "delete m-0 0",
+        "a fourth member would need a third healthy one"
+    );
+    let members = world.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap();
+    members.push(json!({"name": "", "learner": true}));
+    assert_eq!(decided(&world), "in progress", "a member joins");
 }
 
 #[test]

@@ -42,6 +42,7 @@ impl Rule {
 }
 
 pub(super) const TYPE: Rule = rule("mp-type", "spec", "must have the types of the CRD");
+pub(super) const REPLICAS: Rule = rule("mp-replicas", "spec.replicas", "must not be negative");
 pub(super) const BOOTSTRAP: Rule = rule(
     "mp-bootstrap",
     "spec.template.spec.bootstrap",
@@ -81,6 +82,7 @@ pub(super) const PLAN: Rule = rule("mp-plan", "spec", "says what the edit does t
 pub(super) fn all() -> Vec<RuleInfo> {
     let rules = [
         &TYPE,
+        &REPLICAS,
         &BOOTSTRAP,
         &IMMUTABLE_CLUSTER,
         &CLUSTER_NAME,

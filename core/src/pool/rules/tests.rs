@@ -98,7 +98,8 @@ fn the_default_of_the_replicas_is_within_the_limits_of_the_autoscaler() {
 #[test]
 fn a_pool_that_breaks_a_rule_is_refused() {
     type Change = fn(&mut Value);
-    let changes: [(Change, &str); 8] = [
+    let changes: [(Change, &str); 9] = [
+        (|pool| pool["spec"]["replicas"] = json!(-1), "mp-replicas"),
         (
             |pool| pool["spec"]["template"]["spec"]["bootstrap"] = json!({}),
             "mp-bootstrap",
@@ -229,4 +230,13 @@ fn semantic_versions_are_recognised() {
     for invalid in ["", "1.2", "1.2.3.4", "1.2.x", "1.2.3-", "1.2.3-01", "1.2.3+"] {
         assert!(!is_semantic(invalid), "{invalid}");
     }
+}
+
+#[test]
+fn w79_a_negative_number_of_replicas_is_refused() {
+    let mut object = pool();
+    object["spec"]["replicas"] = json!(-1);
+    assert_eq!(rules(&object, None), ["mp-replicas"]);
+    // What is stored may stay.
+    assert!(rules(&object, Some(&object.clone())).is_empty());
 }

@@ -30,6 +30,8 @@ pub(super) fn line(
     match (answer, changes.first()) {
         (Err(failure), _) => {
             let reason = failure.message.split("is invalid: ").last().unwrap_or_default();
+            // The same link ends every refusal of a rule.
+            let reason = reason.split(" (https://").next().unwrap_or_default();
             format!(
                 "{actor} {verb} {what}: refused, {} {}",
                 failure.code,

@@ -204,8 +204,14 @@ impl Round<'_, '_> {
             let patch = json!({"metadata": {"annotations": {(OTHER_HOOK): ""}}});
             self.patch(&CLUSTER_API_MACHINES, &name, patch);
         }
-        // The member of the machine is lost, which the others must survive.
-        if is_deleting(&machine) && self.may_lose(&name) && self.happens(60) {
+        // The member of the machine is lost, which the others must survive. A machine that still
+        // joins would become a voter before it is gone.
+        let has_joined = {
+            let managed = self.managed();
+            let instance = managed.instances.get(&name);
+            instance.is_some_and(|one| one.stage == Stage::Joined)
+        };
+        if is_deleting(&machine) && has_joined && self.may_lose(&name) && self.happens(60) {
             let patch = json!({"metadata": {"annotations": {(HOOK): null}}});
             self.patch(&CLUSTER_API_MACHINES, &name, patch);
         }
