@@ -52,8 +52,8 @@ simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=re
 	$(SIMULATE) --scenario corners --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE)-control-planes --from $(FROM) --seeds $$((($(SEEDS) + 49) / 50))
 	$(SIMULATE)-control-planes --scenario own-members --from $(FROM) --seeds $$((($(SEEDS) + 99) / 100))
-	$(SIMULATE)-both-apis --from $(FROM) --seeds $$((($(SEEDS) + 79) / 80))
-	$(SIMULATE)-machine-pools --from $(FROM) --seeds $$((($(SEEDS) + 199) / 200))
+	$(SIMULATE)-both-apis --from $(FROM) --seeds $$((($(SEEDS) + 24) / 25))
+	$(SIMULATE)-machine-pools --from $(FROM) --seeds $$((($(SEEDS) + 59) / 60))
 
 MUTANTS := $(or $(CARGO_TARGET_DIR),target)/generated-mutants
 mutants: simulator ## Change each point of the decisions, and hunt the changes: ROUNDS=10 AGAIN=1 SAMPLE=40
