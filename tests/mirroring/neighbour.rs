@@ -126,7 +126,7 @@ impl World {
             format!("{CLUSTER_API}/machinesets"),
             format!("{AWS}/awsmachines"),
         ] {
-            for (_, mut object) in self.list(&path).await {
+            for (_, object) in self.list(&path).await {
                 let mut object = Value::clone(&object.value);
                 object["metadata"].as_object_mut().unwrap().remove("managedFields");
                 objects.push(object);

@@ -36,12 +36,12 @@ impl Parsed {
         infrastructure: Option<&Arc<Infrastructure>>,
         gates: Gates,
     ) -> Result<Spec, Vec<Violation>> {
-        let is_same = |last: &&Box<Last>| {
+        let is_same = |last: &&Last| {
             let objects = Arc::ptr_eq(&last.object, object) || last.object == *object;
             let read_with = last.cluster == cluster && last.gates == gates;
             objects && read_with && last.infrastructure.as_ref() == infrastructure
         };
-        if let Some(last) = self.0.as_ref().filter(is_same) {
+        if let Some(last) = self.0.as_deref().filter(is_same) {
             return Ok(last.spec.clone());
         }
         let context = ParseContext {
