@@ -162,7 +162,9 @@ async fn the_image_starts_serves_and_passes_verify() {
         assert_eq!(user, "Uid:\t65532\t65532\t65532\t65532");
     }
     register(&plane, port, &[]).await;
-    mark_ready(&plane, "capstan-webhook").await;
+    for deployment in ["capstan-webhook", "capstan-registration"] {
+        mark_ready(&plane, deployment).await;
+    }
 
     let admin = image.add("admin.yaml", &plane.kubeconfig().unwrap());
     wait_until("the image passes verify", SOON, async || {
