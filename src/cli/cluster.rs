@@ -53,7 +53,7 @@ impl Cluster {
         credentials: &Credentials,
     ) -> anyhow::Result<kube::Client> {
         let builder = ClientBuilder::try_from(self.config().await?).context("connecting to the API server")?;
-        Ok(builder.with_layer(credentials).with_layer(watches).build())
+        Ok(builder.with_layer(&credentials.layer()).with_layer(watches).build())
     }
 
     /// Connects to the cluster, for a command that a user waits for. Each request of the client

@@ -6,14 +6,12 @@
 //! changes no request. It only notes since when each response is a refusal of the credentials.
 
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 
-use futures::future::BoxFuture;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Response, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
-use tower::{Layer, Service};
+use tower::util::MapResponseLayer;
 
 /// For so long the credentials may be refused before the process reports it: a token that expires
 /// is read again from its file within a minute.
@@ -37,6 +35,15 @@ impl Credentials {
             credentials.refused_since.clone(),
         );
         credentials
+    }
+
+    /// The layer of a client that notes each response.
+    pub fn layer<B>(&self) -> MapResponseLayer<impl Fn(Response<B>) -> Response<B> + Clone + use<B>> {
+        let credentials = self.clone();
+        MapResponseLayer::new(move |response: Response<B>| {
+            credentials.note(response.status(), Timestamp::now());
+            response
+        })
     }
 
     /// Notes a response.
@@ -66,58 +73,17 @@ impl Credentials {
     }
 }
 
-impl<S> Layer<S> for Credentials {
-    type Service = Observed<S>;
-
-    fn layer(&self, inner: S) -> Observed<S> {
-        Observed {
-            inner,
-            credentials: self.clone(),
-        }
-    }
-}
-
-/// A client whose responses are noted.
-#[derive(Clone, Debug)]
-pub struct Observed<S> {
-    inner: S,
-    credentials: Credentials,
-}
-
-impl<S, R, B> Service<Request<R>> for Observed<S>
-where
-    S: Service<Request<R>, Response = Response<B>>,
-    S::Future: Send + 'static,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = BoxFuture<'static, Result<Self::Response, S::Error>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<R>) -> Self::Future {
-        let credentials = self.credentials.clone();
-        let response = self.inner.call(request);
-        Box::pin(async move {
-            let response = response.await?;
-            credentials.note(response.status(), Timestamp::now());
-            Ok(response)
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
 
-    use tower::{ServiceExt as _, service_fn};
+    use hyper::Request;
+    use tower::{Layer as _, ServiceExt as _, service_fn};
 
     use super::*;
 
     async fn answer(credentials: &Credentials, status: u16) {
-        let client = credentials.layer(service_fn(move |_: Request<()>| async move {
+        let client = credentials.layer().layer(service_fn(move |_: Request<()>| async move {
             Ok::<_, Infallible>(Response::builder().status(status).body(()).unwrap())
         }));
         client.oneshot(Request::new(())).await.unwrap();
