@@ -264,6 +264,7 @@ async fn an_unreachable_member_is_passed_over_and_its_failure_is_named() {
     let silent_endpoint = Endpoint {
         address: silent.local_addr().unwrap().to_string(),
         server_name: String::from("node-z"),
+        forward: None,
     };
     let mut endpoints = vec![silent_endpoint.clone()];
     endpoints.extend_from_slice(&members.endpoints);

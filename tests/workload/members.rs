@@ -118,6 +118,7 @@ impl Members {
         let endpoints = std::iter::zip(NAMES, &ports).map(|(name, [client, _])| Endpoint {
             address: format!("127.0.0.1:{client}"),
             server_name: name.to_owned(),
+            forward: None,
         });
         let members = Self {
             credentials: authority.client(),

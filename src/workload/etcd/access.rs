@@ -90,8 +90,6 @@ struct Located {
     /// The name of the member, which is the name of its Node.
     member: String,
     endpoint: Endpoint,
-    /// The port-forward that leads to the address, if any.
-    forward: Option<Forward>,
 }
 
 /// The members of one etcd cluster, by the names of their Nodes.
@@ -129,7 +127,7 @@ impl EtcdAccess {
     /// No member answers, or there is no quorum.
     pub async fn report(&self) -> Result<MembersReport, EtcdError> {
         let asked = self.members.iter().map(async |located| {
-            let asked = self.ask(located).await;
+            let asked = self.ask(&located.endpoint).await;
             (located.member.clone(), asked)
         });
         let (mut answering, mut silent) = (Vec::new(), BTreeMap::new());
@@ -175,7 +173,7 @@ impl EtcdAccess {
         let leader = leader.id;
         let located = self.members.iter().find(|located| located.member == from);
         let located = located.ok_or_else(|| EtcdError::NoMember(format!("no pod names the address of {from}")))?;
-        let client = self.ask(located).await?;
+        let client = self.ask(&located.endpoint).await?;
         let mut refusals = Vec::new();
         for name in to.iter().filter(|name| !silent.contains_key(*name)) {
             let target = find(&survey, name).filter(|member| !member.is_learner && member.id != leader);
@@ -199,7 +197,8 @@ impl EtcdAccess {
     /// refuses every removal: see [`EtcdError::is_unhealthy_cluster`].
     pub async fn remove(&self, name: &str) -> Result<(), EtcdError> {
         let others = self.members.iter().filter(|located| located.member != name);
-        let client = self.ask_any(others).await?;
+        let others: Vec<Endpoint> = others.map(|located| located.endpoint.clone()).collect();
+        let client = EtcdClient::connect_to_any(&others, &self.credentials).await?;
         let members = client.members().await?;
         let Some(id) = members
             .iter()
@@ -216,22 +215,9 @@ impl EtcdAccess {
         removed(client.remove_member(id).await)
     }
 
-    async fn ask(&self, located: &Located) -> Result<EtcdClient, EtcdError> {
-        let forward = located.forward.as_ref();
-        let client = EtcdClient::connect_through(&located.endpoint, forward, &self.credentials).await?;
+    async fn ask(&self, endpoint: &Endpoint) -> Result<EtcdClient, EtcdError> {
+        let client = EtcdClient::connect(endpoint, &self.credentials).await?;
         client.status().await.map(|_answers| client)
-    }
-
-    /// The first of these members that reports its status.
-    async fn ask_any(&self, members: impl Iterator<Item = &Located>) -> Result<EtcdClient, EtcdError> {
-        let mut failures = Vec::new();
-        for located in members {
-            match self.ask(located).await {
-                Ok(client) => return Ok(client),
-                Err(error) => failures.push(error.to_string()),
-            }
-        }
-        Err(EtcdError::NoMember(failures.join("; ")))
     }
 }
 
@@ -258,19 +244,18 @@ fn advertised(pod: &Pod) -> Option<Located> {
         endpoint: Endpoint {
             address: address.trim_end_matches('/').to_owned(),
             server_name: pod.spec.node_name.clone(),
+            forward: None,
         },
-        forward: None,
     })
 }
 
 /// A member behind a port-forward to its pod, at the port of its address.
 fn forwarded(pod: &Pod, client: &kube::Client) -> Option<Located> {
-    let located = advertised(pod)?;
+    let mut located = advertised(pod)?;
     let port = located.endpoint.address.rsplit_once(':')?.1.parse().ok()?;
-    Some(Located {
-        forward: Some(Forward::new(client.clone(), SYSTEM, pod.metadata.name(), port)),
-        ..located
-    })
+    let forward = Forward::new(client.clone(), SYSTEM, pod.metadata.name(), port);
+    located.endpoint.forward = Some(forward);
+    Some(located)
 }
 
 /// A member that answers at the address of the API server.
@@ -280,8 +265,8 @@ fn behind(pod: &Pod, api_server: &str) -> Option<Located> {
         endpoint: Endpoint {
             address: api_server.to_owned(),
             server_name: pod.metadata.name().to_owned(),
+            forward: None,
         },
-        forward: None,
     })
 }
 
@@ -307,8 +292,8 @@ mod tests {
             (found.address.as_str(), found.server_name.as_str()),
             ("10.0.0.1:2379", "node-a")
         );
-        assert_eq!(address("http://10.0.0.1:1", "node-a"), None);
-        assert_eq!(address("https://10.0.0.1:1", ""), None, "a pod without a Node");
+        assert!(address("http://10.0.0.1:1", "node-a").is_none());
+        assert!(address("https://10.0.0.1:1", "").is_none(), "a pod without a Node");
         assert!(advertised(&serde_json::from_value(json!({})).unwrap()).is_none());
     }
 

@@ -75,12 +75,14 @@ fn certificates(pem: &[u8]) -> Option<Vec<CertificateDer<'static>>> {
 }
 
 /// Where a member answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Endpoint {
     /// The host and the port, for example `10.0.0.7:2379`.
     pub address: String,
     /// The name that the certificate of the member must contain: a DNS name or an IP address.
     pub server_name: String,
+    /// The port-forward that leads to the member, if any. The address is only shown then.
+    pub forward: Option<Forward>,
 }
 
 /// A stream to a member, over TCP or through an API server.
@@ -126,19 +128,6 @@ impl EtcdClient {
     /// The member cannot be reached in time, or one of the two does not accept the certificate of
     /// the other. With TLS 1.3, a member reports that it refuses ours only at the first call.
     pub async fn connect(endpoint: &Endpoint, credentials: &Credentials) -> Result<Self, EtcdError> {
-        Self::connect_through(endpoint, None, credentials).await
-    }
-
-    /// As [`connect`](Self::connect), through the API server if there is a port-forward. The
-    /// address of the endpoint is only shown then.
-    ///
-    /// # Errors
-    /// As [`connect`](Self::connect).
-    pub async fn connect_through(
-        endpoint: &Endpoint,
-        forward: Option<&Forward>,
-        credentials: &Credentials,
-    ) -> Result<Self, EtcdError> {
         let address = endpoint.address.clone();
         let failed = |reason: String| EtcdError::Connect {
             endpoint: endpoint.address.clone(),
@@ -146,7 +135,7 @@ impl EtcdClient {
         };
         let name = ServerName::try_from(endpoint.server_name.clone()).map_err(|error| failed(error.to_string()))?;
         let secured = Secured(name, TlsConnector::from(Arc::clone(&credentials.0)));
-        let forward = forward.cloned();
+        let forward = endpoint.forward.clone();
         let dial = tower::service_fn(move |_uri: Uri| {
             let dialled = secured.clone().dial(address.clone(), forward.clone());
             async move { dialled.await.map(TokioIo::new) }
