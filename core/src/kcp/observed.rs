@@ -4,7 +4,7 @@
 //! means.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -78,15 +78,15 @@ pub struct Observed {
     pub machine_pools: Vec<String>,
     /// The etcd members; `None` if no member could be reached.
     pub etcd: Option<EtcdMembers>,
-    /// What the machines of a control plane with this spec are compared with.
-    wanted: Arc<OnceLock<Wanted>>,
+    /// What the machines are compared with, if it is known.
+    wanted: Option<Arc<Wanted>>,
 }
 
 /// A control plane with its defaults, and what its machines are compared with, computed once.
 #[derive(Debug)]
 pub struct ReadControlPlane {
     control_plane: KubeadmControlPlane,
-    wanted: Arc<OnceLock<Wanted>>,
+    wanted: Arc<Wanted>,
 }
 
 /// An object, read into the type of its kind. Clones share it.
@@ -206,7 +206,7 @@ impl Observed {
     pub fn of_read(read: &ReadControlPlane, objects: impl IntoIterator<Item = ReadObject>) -> Self {
         let mut observed = Self {
             control_plane: read.control_plane.clone(),
-            wanted: Arc::clone(&read.wanted),
+            wanted: Some(Arc::clone(&read.wanted)),
             ..Self::default()
         };
         let cluster = cluster_name(&observed.control_plane);
@@ -217,13 +217,10 @@ impl Observed {
     }
 
     /// What the machines are compared with. It is computed once for a spec that was read.
-    pub(super) fn wanted(&self) -> Arc<OnceLock<Wanted>> {
-        let wanted = match self.wanted.get() {
-            Some(known) if *known.spec() != self.control_plane.spec => Arc::default(),
-            _ => Arc::clone(&self.wanted),
-        };
-        wanted.get_or_init(|| Wanted::of(&self.control_plane.spec));
-        wanted
+    pub(super) fn wanted(&self) -> Arc<Wanted> {
+        let spec = &self.control_plane.spec;
+        let known = self.wanted.as_ref().filter(|known| known.spec() == spec);
+        known.map_or_else(|| Arc::new(Wanted::of(spec)), Arc::clone)
     }
 
     /// A control plane that was not stored yet has no owner. The Cluster that refers to it becomes
@@ -272,10 +269,11 @@ impl ReadObject {
     pub fn of(object: &Value) -> Result<Self, SnapshotError> {
         let name = text(object, "/metadata/name").to_owned();
         Ok(match (group(object), text(object, "/kind")) {
-            (control_plane_api::GROUP, kubeadm_control_plane::KIND) => Self::ControlPlane(Arc::new(ReadControlPlane {
-                control_plane: control_plane(object)?,
-                wanted: Arc::default(),
-            })),
+            (control_plane_api::GROUP, kubeadm_control_plane::KIND) => {
+                let control_plane = control_plane(object)?;
+                let wanted = Arc::new(Wanted::of(&control_plane.spec));
+                Self::ControlPlane(Arc::new(ReadControlPlane { control_plane, wanted }))
+            }
             (control_plane_api::GROUP, _) => Self::Other,
             (cluster_api::GROUP, cluster::KIND) => Self::Cluster(decode(object, cluster_api::API_VERSION)?),
             (cluster_api::GROUP, machine::KIND) => Self::Machine(decode(object, cluster_api::API_VERSION)?),

@@ -182,7 +182,6 @@ impl State {
     /// The state at one moment.
     pub fn observe(observed: &Observed, now: Timestamp) -> Self {
         let wanted = observed.wanted();
-        let wanted = wanted.get_or_init(|| Wanted::of(&observed.control_plane.spec));
         let control_plane = observed.control_plane.clone();
         let cluster_name = cluster_name(&control_plane);
         let referred = referred(observed.cluster.as_deref(), control_plane.metadata.name());
@@ -223,7 +222,7 @@ impl State {
                     None => adoptable.push(Arc::clone(machine)),
                     Some(owner) if is_owner(&state.control_plane, owner) => {
                         let recorded = revisions.get(machine.metadata.name()).map_or(&[][..], Vec::as_slice);
-                        owned.push(machine_state(wanted, machine, recorded, observed, now));
+                        owned.push(machine_state(&wanted, machine, recorded, observed, now));
                     }
                     Some(_) => foreign.push(machine.metadata.name().to_owned()),
                 },
