@@ -94,9 +94,8 @@ const NAME_LABEL: &str = "/metadata/labels/app.kubernetes.io~1name";
 /// its webhooks have names of Capstan. A webhook configuration without the label must not be left
 /// behind, because it would call a server that is gone.
 pub(super) fn is_own(stored: &Value) -> bool {
-    let webhooks = stored.get("webhooks").and_then(Value::as_array);
-    let mut webhooks = webhooks.into_iter().flatten();
-    text(stored, NAME_LABEL) == "capstan" || webhooks.any(|webhook| text(webhook, "/name").ends_with(".capstan.dev"))
+    text(stored, NAME_LABEL) == "capstan"
+        || webhooks_of(stored).any(|webhook| text(webhook, "/name").ends_with(".capstan.dev"))
 }
 
 /// Whether an object of the cluster only has the name of an object of Capstan. Objects that are

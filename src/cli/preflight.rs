@@ -172,13 +172,6 @@ async fn prerequisites(args: &Args, client: &Client, report: &mut Report) -> any
 /// The server checks the requested features only. The webhooks of another installed feature would
 /// stay in force, and each of their requests would fail.
 async fn left_out(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<()> {
-    const SERVED: [Feature; 5] = [
-        Feature::Admission,
-        Feature::Mirroring,
-        Feature::KubeadmControlPlane,
-        Feature::ControlPlane,
-        Feature::MachinePools,
-    ];
     let installed = match verify::installed_features(client, &args.choices.namespace, "").await {
         Ok(installed) => installed,
         Err(error) => {
@@ -191,7 +184,7 @@ async fn left_out(args: &Args, client: &Client, report: &mut Report) -> anyhow::
             return Ok(());
         }
     };
-    let is_left_out = |feature: &Feature| SERVED.contains(feature) && !args.feature.contains(feature);
+    let is_left_out = |feature: &Feature| !feature.is_controllers() && !args.feature.contains(feature);
     for feature in installed.into_iter().filter(is_left_out) {
         report.fail(
             "features",

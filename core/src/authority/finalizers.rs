@@ -18,11 +18,12 @@
 use super::FINALIZER;
 use super::pair::{FullObject, Pair, Part, Write};
 use super::spec::Api;
+use crate::api::cluster_x_k8s_io::machine;
 
 /// The finalizer of the Machine controllers of the Machine API.
 pub const MACHINE_API: &str = "machine.machine.openshift.io";
 /// The finalizer of the Machine controller of Cluster API.
-pub const CLUSTER_API: &str = "machine.cluster.x-k8s.io";
+pub const CLUSTER_API: &str = machine::FINALIZER;
 /// The finalizer of the MachineSet controller of Cluster API.
 pub const CLUSTER_API_SET: &str = "cluster.x-k8s.io/machineset";
 /// The domain of the finalizers of infrastructure providers.

@@ -16,7 +16,7 @@ use crate::model::{is_label_value, is_subdomain};
 
 /// The finalizers that the controllers of Machines add. A converted Machine has them from the
 /// start, so that its deletion cannot be missed.
-const CLUSTER_API_FINALIZER: &str = "machine.cluster.x-k8s.io";
+const CLUSTER_API_FINALIZER: &str = cluster_x_k8s_io::machine::FINALIZER;
 const MACHINE_API_FINALIZER: &str = "machine.machine.openshift.io";
 
 /// The object as trees of its metadata and its spec. Everything else is reported.

@@ -11,9 +11,10 @@ use serde_json::{Map, Value, json};
 
 use super::action::{Action, Plan, Step, delete, machine_ref, precondition};
 use super::desired;
-use super::state::{MACHINE_FINALIZER, Member, State};
+use super::state::{Member, State};
 use crate::api::cluster_x_k8s_io::annotation::PAUSED;
 use crate::api::cluster_x_k8s_io::control_plane::Machine;
+use crate::api::cluster_x_k8s_io::machine::FINALIZER;
 use crate::api::infrastructure_cluster_x_k8s_io::Infrastructure;
 use crate::api::meta::ObjectMeta;
 use crate::model::{ReportedCondition, hex_hash, merge_reported, status_patch};
@@ -88,7 +89,7 @@ fn releases(state: &State) -> impl Iterator<Item = Step> {
     leaving.filter_map(|member| {
         let machine = member.machine.as_ref()?;
         let mut finalizers = machine.metadata.finalizers.clone();
-        finalizers.retain(|one| one != MACHINE_FINALIZER);
+        finalizers.retain(|one| one != FINALIZER);
         if finalizers.len() == machine.metadata.finalizers.len() {
             return None;
         }

@@ -13,6 +13,7 @@ use super::observed::Observed;
 use super::version;
 use crate::api::cluster_x_k8s_io::annotation::{DELETE_MACHINE, PAUSED, REMEDIATE_MACHINE, REPLICAS_MANAGED_BY};
 use crate::api::cluster_x_k8s_io::control_plane::{Cluster, Machine};
+use crate::api::cluster_x_k8s_io::machine::FINALIZER;
 use crate::api::cluster_x_k8s_io::machine_pool::{KIND, MachinePool};
 use crate::api::core_v1::node::Node;
 use crate::api::infrastructure_cluster_x_k8s_io::Infrastructure;
@@ -21,8 +22,6 @@ use crate::api::meta::OwnerReference;
 /// The value of the annotation that marks a machine for deletion, if Capstan sets it. Capstan
 /// removes only such a mark.
 pub(super) const MARKED_BY_US: &str = "capstan.dev";
-/// The finalizer of the Machine controller of Cluster API.
-pub(super) const MACHINE_FINALIZER: &str = "machine.cluster.x-k8s.io";
 /// How long the core manager may take to add its finalizer to a new Machine.
 const TAKEN_UP_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 
@@ -333,7 +332,7 @@ fn member(
 /// Until when the core manager may still take up a new Machine; `None` for one that it took up.
 fn taken_up_until(machine: &Machine, now: Timestamp) -> Option<Timestamp> {
     let metadata = &machine.metadata;
-    let is_taken_up = metadata.finalizers.iter().any(|one| one == MACHINE_FINALIZER);
+    let is_taken_up = metadata.finalizers.iter().any(|one| one == FINALIZER);
     let until = metadata.creation_timestamp?.checked_add(TAKEN_UP_WITHIN).ok()?;
     (!is_taken_up && until > now).then_some(until)
 }

@@ -10,6 +10,8 @@ use crate::api::meta::{Condition, ObjectMeta};
 pub const KIND: &str = "Machine";
 /// Lower-case plural, as in a URL.
 pub const PLURAL: &str = "machines";
+/// The finalizer of the Machine controller of Cluster API.
+pub const FINALIZER: &str = "machine.cluster.x-k8s.io";
 
 /// A Machine of Cluster API. An object of the platform's own kind has the fields of the platform.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
