@@ -137,20 +137,10 @@ pub(super) async fn mark_ready(plane: &ControlPlane, name: &str) {
     ];
     let wanted = kubectl(plane, &get).await.checked().unwrap().stdout;
     let wanted: u32 = wanted.trim().parse().unwrap();
-    let status = json!({"status": {"observedGeneration": 9, "replicas": wanted, "readyReplicas": wanted,
-        "availableReplicas": wanted, "updatedReplicas": wanted}});
-    let patch = [
-        "patch",
-        "deployment",
-        name,
-        "-n",
-        NAMESPACE,
-        "--subresource=status",
-        "--type=merge",
-        "-p",
-        &status.to_string(),
-    ];
-    kubectl(plane, &patch).await.checked().unwrap();
+    let status = json!({"observedGeneration": 9, "replicas": wanted, "readyReplicas": wanted,
+        "availableReplicas": wanted, "updatedReplicas": wanted});
+    let flags = ["-n", NAMESPACE];
+    plane.patch_status(["deployment", name], &flags, &status).await.unwrap();
 }
 
 #[tokio::test]

@@ -82,19 +82,12 @@ async fn approve(plane: &ControlPlane, bundle: &[Value]) {
         "metadata": {"name": "plan", "namespace": NAMESPACE},
         "spec": {"approval": "Automatic", "approved": true, "clusterServiceVersionNames": [VERSION]}});
     plane.apply_yaml(&plan.to_string()).await.unwrap();
-    let status = json!({"status": {"phase": "Installing", "catalogSources": [],
-        "plan": olm::plan(bundle, NAMESPACE).unwrap()}});
-    let patch = [
-        "patch",
-        "installplan",
-        "plan",
-        "-n",
-        NAMESPACE,
-        "--subresource=status",
-        "--type=merge",
-        "-p",
-    ];
-    kubectl(plane, &[&patch[..], &[&status.to_string()]].concat()).await;
+    let status = json!({"phase": "Installing", "catalogSources": [], "plan": olm::plan(bundle, NAMESPACE).unwrap()});
+    let flags = ["-n", NAMESPACE];
+    plane
+        .patch_status(["installplan", "plan"], &flags, &status)
+        .await
+        .unwrap();
 }
 
 /// Waits until the ClusterServiceVersion has a phase. Its Deployments become ready by hand, because
@@ -105,23 +98,14 @@ async fn reaches(plane: &ControlPlane, olm: &mut Process, phase: &str) {
         let list = get(plane, &["deployments", "-n", NAMESPACE]).await;
         for deployment in list["items"].as_array().unwrap() {
             let replicas = &deployment["spec"]["replicas"];
-            let status = json!({"status": {"observedGeneration": deployment["metadata"]["generation"],
+            let status = json!({"observedGeneration": deployment["metadata"]["generation"],
                 "replicas": replicas, "readyReplicas": replicas, "updatedReplicas": replicas,
                 "availableReplicas": replicas, "conditions": [
                     {"type": "Available", "status": "True", "reason": "Test"},
-                    {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}]}});
+                    {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}]});
             let name = deployment["metadata"]["name"].as_str().unwrap();
-            let patch = [
-                "patch",
-                "deployment",
-                name,
-                "-n",
-                NAMESPACE,
-                "--subresource=status",
-                "--type=merge",
-                "-p",
-            ];
-            kubectl(plane, &[&patch[..], &[&status.to_string()]].concat()).await;
+            let flags = ["-n", NAMESPACE];
+            plane.patch_status(["deployment", name], &flags, &status).await?;
         }
         let plan = get(plane, &["installplan", "plan", "-n", NAMESPACE]).await;
         let found = get(plane, &["clusterserviceversions", "-n", NAMESPACE]).await;

@@ -146,21 +146,11 @@ async fn prepare(plane: &ControlPlane, members: &Members, kubelet: u16) {
         });
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
         create(plane, &[node, pod]).await;
-        let status = json!({"status": {
+        let status = json!({
             "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet}},
-        }})
-        .to_string();
-        let patch = [
-            "patch",
-            "node",
-            name,
-            "--subresource=status",
-            "--type=merge",
-            "-p",
-            &status,
-        ];
-        plane.kubectl().args(patch).run().await.unwrap().checked().unwrap();
+        });
+        plane.patch_status(["node", name], &[], &status).await.unwrap();
     }
 }
 

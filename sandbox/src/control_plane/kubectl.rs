@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
 
 use super::kubeconfig::{ADMIN, MASTERS};
 use super::plane::ControlPlane;
@@ -106,6 +107,18 @@ impl ControlPlane {
             self.wait_until_established(&definitions).await?;
         }
         Ok(applied)
+    }
+
+    /// Writes fields of the status of an object, as the administrator. `object` is the resource and
+    /// the name; `flags` may name its namespace.
+    ///
+    /// # Errors
+    /// The API server refuses the patch.
+    pub async fn patch_status(&self, object: [&str; 2], flags: &[&str], fields: &Value) -> Result<Output> {
+        let patch = json!({ "status": fields }).to_string();
+        let patched = self.kubectl().args(["patch"]).args(object).args(flags.iter().copied());
+        let patched = patched.args(["--subresource=status", "--type=merge", "-p", &patch]);
+        patched.run().await?.checked()
     }
 
     /// `kubectl wait` fails at once for a CRD that has no conditions yet, so it is repeated.
