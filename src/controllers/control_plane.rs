@@ -6,7 +6,6 @@
 
 mod assess;
 mod members;
-mod parsed;
 mod running;
 mod undecodable;
 
@@ -39,7 +38,6 @@ use crate::runtime::{
 };
 pub use assess::Assessment;
 use members::OwnEtcd;
-use parsed::Parsed;
 
 pub use assess::of_view;
 pub use members::{Answer, EtcdMembers, EtcdPort};
@@ -63,7 +61,6 @@ pub struct ControlPlanes {
 #[derive(Debug, Default)]
 pub struct State {
     pending: PendingCreates,
-    parsed: Parsed,
 }
 
 impl ControlPlanes {
@@ -234,15 +231,7 @@ impl Reconcile for ControlPlanes {
         let is_live = source == Source::Live;
         state.pending.read(recorded, version, is_live, moment.instant);
         state.pending.add_to(&mut cluster, moment.instant, moment.time);
-        let parsed = &mut state.parsed;
-        Observation::Found(assess::assess(
-            Arc::clone(found),
-            cluster,
-            &set,
-            view,
-            &self.options,
-            parsed,
-        ))
+        Observation::Found(assess::assess(Arc::clone(found), cluster, &set, view, &self.options))
     }
 
     fn leadership(&self, is_leader: bool) {

@@ -17,7 +17,6 @@ mod sets;
 pub mod simulated;
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 use capstan_core::api::kind::KindInfo;
 use capstan_core::authority::other::{self, Other};
@@ -26,7 +25,7 @@ use capstan_core::authority::progress::{self, Notice};
 use capstan_core::authority::spec::{Api, Kind};
 use capstan_core::authority::{reconcile, report};
 use capstan_core::model::ObjectRef;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::Value;
 
 use crate::runtime::{
@@ -50,18 +49,10 @@ struct Mirrored<K> {
     kind: PhantomData<K>,
 }
 
-/// What the caches led to, until the live read of the same reconcile.
-#[derive(Debug)]
-struct FromCaches {
-    pair: Arc<Pair>,
-    decision: Decision,
-    time: Timestamp,
-}
-
 /// What was observed of one pair.
 #[derive(Debug)]
 struct Observed {
-    pair: Arc<Pair>,
+    pair: Pair,
     /// The next action. Nothing is done while another sync controller runs.
     decision: Decision,
     other: Option<Other>,
@@ -145,7 +136,7 @@ impl<K: MirroredKind> Mirrored<K> {
 impl<K: MirroredKind> Reconcile for Mirrored<K> {
     const NAME: &'static str = K::NAME;
 
-    type State = Option<FromCaches>;
+    type State = ();
     type Observed = Observed;
 
     fn kind(&self) -> &KindInfo {
@@ -190,8 +181,8 @@ impl<K: MirroredKind> Reconcile for Mirrored<K> {
         &self,
         object: &ObjectRef,
         view: &View,
-        source: Source,
-        state: &mut Self::State,
+        _source: Source,
+        _state: &mut (),
         moment: Moment,
     ) -> Observation<Observed> {
         let name = &object.name;
@@ -209,21 +200,10 @@ impl<K: MirroredKind> Reconcile for Mirrored<K> {
             .flatten()
             .map(|machine| machine.managers.as_slice());
         let other = other::running(lease, managers.unwrap_or_default(), moment.time);
-        let (pair, time) = (Arc::new(pair), moment.time);
-        // The live read usually shows what the caches show, and then the decision stands.
-        let known = state.take().filter(|known| known.time == time && known.pair == pair);
-        let decision = match (&other, known) {
-            (Some(_), _) => Decision::Idle,
-            (None, Some(known)) => known.decision,
-            (None, None) => reconcile::next(&pair, time),
+        let decision = match &other {
+            Some(_) => Decision::Idle,
+            None => reconcile::next(&pair, moment.time),
         };
-        if source == Source::Caches && matches!(decision, Decision::Write(_)) {
-            *state = Some(FromCaches {
-                pair: Arc::clone(&pair),
-                decision: decision.clone(),
-                time,
-            });
-        }
         Observation::Found(Observed { pair, decision, other })
     }
 
@@ -242,7 +222,7 @@ impl<K: MirroredKind> Reconcile for Mirrored<K> {
         Ok(Some(view))
     }
 
-    fn plan(&self, observed: &Observed, _state: &mut Self::State, _moment: Moment) -> Vec<Step> {
+    fn plan(&self, observed: &Observed, _state: &mut (), _moment: Moment) -> Vec<Step> {
         let Decision::Write(planned) = &observed.decision else {
             return Vec::new();
         };
@@ -260,7 +240,7 @@ impl<K: MirroredKind> Reconcile for Mirrored<K> {
     /// A write that a rule of the cluster refuses is reported in the condition Synchronized. It is
     /// tried again after a delay. A conflict or an overloaded API server does not change the
     /// condition, because the next attempt can succeed.
-    fn status(&self, reconciled: &Reconciled<'_, Observed>, _state: &mut Self::State) -> Vec<Write> {
+    fn status(&self, reconciled: &Reconciled<'_, Observed>, _state: &mut ()) -> Vec<Write> {
         let observed = reconciled.observed;
         let (Decision::Write(planned), Some(machine)) = (&observed.decision, &observed.pair.machine_api) else {
             return Vec::new();
@@ -273,10 +253,9 @@ impl<K: MirroredKind> Reconcile for Mirrored<K> {
         write.map(|(write, _)| write).into_iter().collect()
     }
 
-    fn report<'a>(&self, reconciled: &Reconciled<'a, Observed>, state: &mut Self::State) -> Report<'a> {
-        *state = None;
+    fn report<'a>(&self, reconciled: &Reconciled<'a, Observed>, _state: &mut ()) -> Report<'a> {
         let observed = reconciled.observed;
-        let pair = &*observed.pair;
+        let pair = &observed.pair;
         if let Some(other) = &observed.other {
             if self.metrics.other_controller(true) {
                 tracing::warn!(

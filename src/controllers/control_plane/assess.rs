@@ -10,17 +10,17 @@ use capstan_core::api::machine_openshift_io::machine_health_check::MachineHealth
 use capstan_core::api::objects::Undecodable;
 use capstan_core::control_plane::action::{Plan, Step};
 use capstan_core::control_plane::plan::{plan, question, retry_at};
-use capstan_core::control_plane::spec::Spec;
+use capstan_core::control_plane::spec::{Spec, parse};
 use capstan_core::control_plane::state::{MachineState, State};
 use capstan_core::control_plane::{degraded, health_check, members, removal, status};
 use capstan_core::cpms::observed::Observed;
+use capstan_core::cpms::spec::ParseContext;
 use capstan_core::cpms::status::condition;
 use capstan_core::cpms::stored_template::TemplateQuestion;
 use capstan_core::model::{Degradation, NamespacedName, NewCondition};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::parsed::Parsed;
 use super::undecodable::decodable_parts;
 use crate::controllers::metrics::Metrics;
 use crate::controllers::observed::{SetInView, feature_gate, observed, set_in};
@@ -54,7 +54,6 @@ pub(super) fn assess(
     set: &SetInView<'_>,
     view: &View,
     options: &Options,
-    parsed: &mut Parsed,
 ) -> Assessment {
     if object.metadata.is_deleting() {
         let health_check = health_check::leave(&object, stored_health_check(&object, view));
@@ -85,7 +84,12 @@ pub(super) fn assess(
         return stopped(object, degraded::without_cluster_name());
     };
     let gate = feature_gate(&view.objects).map(|gate| &**gate);
-    match parsed.spec(&object, cluster, observed.infrastructure.as_ref(), options.gates(gate)) {
+    let context = ParseContext {
+        infrastructure,
+        gates: options.gates(gate),
+        ignore_gated_fields: true,
+    };
+    match parse(&object, cluster, &context) {
         Ok(spec) => {
             let state = State::observe(&spec, observed);
             let found = stored_health_check(&object, view);
@@ -114,14 +118,7 @@ fn stored_health_check<'v>(object: &ControlPlane, view: &'v View) -> Option<&'v 
 pub(super) fn unreadable(undecodable: &Undecodable, observed: Observed, view: &View, options: &Options) -> Assessment {
     let object = Arc::new(decodable_parts(&undecodable.raw));
     let mut assessment = if object.metadata.is_deleting() {
-        assess(
-            object,
-            observed,
-            &SetInView::Absent,
-            view,
-            options,
-            &mut Parsed::default(),
-        )
+        assess(object, observed, &SetInView::Absent, view, options)
     } else {
         stopped(object, degraded::unreadable(&undecodable.reason))
     };
@@ -141,7 +138,7 @@ pub fn of_view(view: &View, options: &Options) -> Option<Assessment> {
     }
     let object = Arc::clone(known.objects.get(&key)?);
     let set = set_in(view, &options.namespace)?;
-    Some(assess(object, around, &set, view, options, &mut Parsed::default()))
+    Some(assess(object, around, &set, view, options))
 }
 
 /// The reason of a ControlPlane beside a set that is Active, or that cannot be decoded.
