@@ -35,21 +35,26 @@ impl Forward {
         }
     }
 
-    /// Opens a connection. The second value ends with what the kubelet reports if it cannot reach
-    /// the port, also after the connection was opened.
+    /// Opens a connection. The second value ends with the port-forward: with what the kubelet
+    /// reports if it cannot reach the port, or with nothing. The report comes before the end of the
+    /// stream.
     ///
     /// # Errors
     /// The API server or the kubelet refuses the connection.
-    pub(super) async fn open(&self) -> Result<(DuplexStream, impl Future<Output = Error> + Send + use<>)> {
-        let failed = |pod: &str, reason: &str| Error::other(format!("port-forward to pod {pod}: {}", reason.trim()));
+    pub(super) async fn open(&self) -> Result<(DuplexStream, impl Future<Output = Option<Error>> + Send + use<>)> {
         let forwarding = self.pods.portforward(&self.pod, &[self.port]).await;
-        let mut forwarding = forwarding.map_err(|error| failed(&self.pod, &error.to_string()))?;
+        let mut forwarding = forwarding.map_err(|error| self.failed(error))?;
         let (stream, report) = (forwarding.take_stream(self.port), forwarding.take_error(self.port));
         let (Some(stream), Some(report)) = (stream, report) else {
-            return Err(failed(&self.pod, "there is no stream"));
+            return Err(self.failed("there is no stream"));
         };
-        let pod = self.pod.clone();
-        let report = async move { failed(&pod, report.await.as_deref().unwrap_or("the connection ended")) };
+        let forward = self.clone();
+        let report = async move { report.await.map(|reason| forward.failed(reason.trim())) };
         Ok((stream, report))
+    }
+
+    /// The failure of a connection, with the pod.
+    pub(super) fn failed(&self, reason: impl fmt::Display) -> Error {
+        Error::other(format!("port-forward to pod {}: {reason}", self.pod))
     }
 }
