@@ -184,7 +184,15 @@ pub fn next(now: i64, profile: &Profile, held: &Held, bundles: &[Bundle], serves
         .unwrap_or(Step::Nothing)
 }
 
+/// The most CAs without a key that are trusted: the former CAs of an installation that changes to
+/// this rotation, or whose Secret was lost. More come from a program that writes the bundles again
+/// and again, and they would fill the Secret.
+const MOST_ADOPTED: usize = 8;
+
 fn adopt(held: &Held, bundles: &[Bundle]) -> Option<Step> {
+    if held.authorities.iter().filter(|authority| !authority.signs).count() >= MOST_ADOPTED {
+        return None;
+    }
     let known = held.target();
     let foreign: BTreeSet<_> = bundles
         .iter()

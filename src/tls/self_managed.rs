@@ -347,11 +347,18 @@ impl SelfManaged {
     }
 }
 
-/// The path of the `caBundle` of every webhook of an object, and its content, which is empty if it
-/// is missing or not base64.
+/// The path of the `caBundle` of every webhook of Capstan in an object, and its content, which is
+/// empty if it is missing or not base64. A webhook of another program has a CA of its own.
 fn bundles(object: &DynamicObject) -> Vec<(String, Vec<u8>)> {
     let webhooks = object.data.get("webhooks").and_then(serde_json::Value::as_array);
-    let admission = (0..webhooks.map_or(0, Vec::len)).map(|index| format!("/webhooks/{index}/clientConfig"));
+    let is_own = |webhook: &serde_json::Value| {
+        let name = webhook.get("name").and_then(serde_json::Value::as_str);
+        name.is_some_and(|name| name.ends_with(".capstan.dev"))
+    };
+    let webhooks = webhooks.into_iter().flatten().enumerate();
+    let admission = webhooks
+        .filter(|(_, webhook)| is_own(webhook))
+        .map(|(index, _)| format!("/webhooks/{index}/clientConfig"));
     let conversion = "/spec/conversion/webhook/clientConfig";
     let conversion = object.data.pointer(conversion).map(|_| conversion.to_owned());
     admission
@@ -385,5 +392,24 @@ fn observe(pem: &[u8], now: i64) -> Bundle {
             trusted: BTreeSet::new(),
             has_other_content: true,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn v182_only_the_webhooks_of_capstan_get_its_ca() {
+        let object: DynamicObject = serde_json::from_value(serde_json::json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": "capstan"}, "webhooks": [
+                {"name": "x.example.com", "clientConfig": {"url": "https://127.0.0.1"}},
+                {"name": "validate.machinepool.capstan.dev", "clientConfig": {"caBundle": "YQ=="}}]}))
+        .unwrap();
+        assert_eq!(
+            bundles(&object),
+            [("/webhooks/1/clientConfig/caBundle".to_owned(), b"a".to_vec())]
+        );
     }
 }

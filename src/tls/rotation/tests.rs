@@ -277,6 +277,21 @@ fn over_ten_years_the_leaf_stays_valid_and_old_authorities_are_removed() {
 }
 
 #[test]
+fn v182_a_program_that_writes_one_ca_after_the_other_does_not_fill_the_secret() {
+    let mut cluster = Cluster::new(2);
+    cluster.settle();
+    for number in 0..40 {
+        cluster.set_bundle(0, BTreeSet::from([format!("theirs-{number}")]));
+        cluster.settle();
+        cluster.now += 1;
+    }
+    let held = cluster.secret.unwrap();
+    let adopted = held.authorities.iter().filter(|authority| !authority.signs).count();
+    assert_eq!(adopted, super::MOST_ADOPTED);
+    assert_eq!(cluster.bundles[0].1.trusted, held.target());
+}
+
+#[test]
 fn the_first_installation_does_not_wait() {
     for bundles in 0..3 {
         let mut cluster = Cluster::new(bundles);
