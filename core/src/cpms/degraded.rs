@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::domains;
 use super::machine_state::{MachineState, NodeState, Owner};
 use super::observed::Unparsable;
-use super::spec::{Spec, Strategy};
+use super::spec::{SetState, Spec, Strategy};
 use super::state::State;
 use crate::api::machine_openshift_io::control_plane::KIND as CONTROL_PLANE;
 use crate::model::{Degradation, Violation};
@@ -59,7 +59,7 @@ pub fn degraded(spec: &Spec, state: &State, now: Timestamp) -> Vec<Degradation> 
         strayed_machines(state),
         excess_indexes(spec, state),
         foreign_owners(state),
-        failed_replacement(state),
+        failed_replacement(spec, state),
         template_not_stored(state),
         invalid_template_metadata(spec),
         excess_updated(spec, state),
@@ -294,7 +294,7 @@ fn foreign_owners(state: &State) -> Option<Degradation> {
     })
 }
 
-fn failed_replacement(state: &State) -> Option<Degradation> {
+fn failed_replacement(spec: &Spec, state: &State) -> Option<Degradation> {
     let texts: Vec<String> = state
         .each_machine()
         .filter(|machine| is_failed_replacement(machine))
@@ -310,9 +310,14 @@ fn failed_replacement(state: &State) -> Option<Degradation> {
     (!texts.is_empty()).then(|| Degradation {
         reason: FAILED_REPLACEMENT,
         message: format!(
-            "Observed {} failed machine(s): {}; correct the cause, then delete the machine to have it made again",
+            "Observed {} failed machine(s): {}; {}",
             texts.len(),
-            texts.join(", ")
+            texts.join(", "),
+            match spec.state {
+                SetState::Active => "correct the cause, then delete the machine to have it made again",
+                // A deleted machine would not come back.
+                SetState::Inactive => "repair them before an activation; the Inactive set makes no machine again",
+            }
         ),
     })
 }

@@ -114,8 +114,12 @@ fn replacement(state: &State) -> Vec<Wait> {
 }
 
 /// The checks for a machine that takes over from machines which are all being deleted. The pods on
-/// such machines count as not healthy, so only etcd shows that a machine can join.
+/// such machines count as not healthy, so only etcd shows that a machine can join. External etcd
+/// has no members here, and a machine needs none.
 fn successor(state: &State) -> Vec<Wait> {
+    if !state.is_etcd_managed() {
+        return Vec::new();
+    }
     if state.members().is_none_or(|members| members.is_empty()) {
         let message = "all machines are being deleted, and the etcd members are unknown, so that no machine can join";
         return vec![wait(WaitReason::EtcdHealthy, message.to_owned())];

@@ -241,6 +241,22 @@ fn s3_no_machine_is_adopted_or_relabelled_while_the_set_is_degraded() {
     assert_eq!(writes(&world.plan()).len(), 3);
 }
 
+#[test]
+fn v181_an_inactive_set_does_not_advise_to_delete_a_failed_machine() {
+    let mut world = World::new("a b c", OLD);
+    world.fail(M2, "quota exceeded");
+    world.node_gone(M2);
+    for (state, advice) in [
+        ("Active", "then delete the machine to have it made again"),
+        ("Inactive", "the Inactive set makes no machine again"),
+    ] {
+        world.set["spec"]["state"] = json!(state);
+        let plan = world.plan();
+        assert_eq!(plan.degraded[0].reason, "FailedReplacement");
+        assert!(plan.degraded[0].message.ends_with(advice), "{plan:?}");
+    }
+}
+
 // S9
 
 #[test]

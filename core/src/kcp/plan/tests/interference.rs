@@ -195,6 +195,14 @@ fn v172_a_machine_joins_before_the_last_of_machines_that_are_all_deleted_may_go(
 }
 
 #[test]
+fn v180_with_external_etcd_a_machine_joins_before_machines_that_are_all_deleted_may_go() {
+    let mut world = all_deleted().external();
+    world.etcd = None;
+    assert_eq!(next(&world), "create a join");
+    assert_eq!(stalled(&computed(&world)).0, "False");
+}
+
+#[test]
 fn v172_after_the_new_machine_joined_the_deleted_ones_go_one_by_one() {
     let mut world = World::new("abca");
     let deleted = all_deleted();
