@@ -26,7 +26,7 @@ pub use feature::Feature;
 pub use gate::{Outcome, Phase, Route};
 pub use gates::{routes, routes_of, rule_files, rule_files_of};
 pub use judge::Admission;
-pub use offline::{Check, CheckError, Checked, Checker, misspelt};
+pub use offline::{Check, CheckError, Checked, Checker, mistyped_kind};
 pub use options::{Enforcement, Options};
 pub use policy::policies;
 pub use request::{NoReview, Request};

@@ -41,7 +41,7 @@ use serde_json::Value;
 use crate::api::machine_openshift_io::{self, machine as machine_kind, machine_health_check, machine_set as set};
 use crate::api::{cluster_x_k8s_io, config_openshift_io, infrastructure_cluster_x_k8s_io};
 use crate::model::FieldPath;
-use crate::platforms::check::distance;
+use crate::model::distance;
 pub use carried::CARRIED;
 pub use context::{Context, Lookup, Role};
 pub use explain::{explain, page, pages};

@@ -7,7 +7,7 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
-use capstan_core::admission::{Snapshot, misspelt};
+use capstan_core::admission::{Snapshot, mistyped_kind};
 use serde_json::Value;
 
 mod unique;
@@ -96,7 +96,7 @@ fn recognizable(documents: Vec<Document>) -> anyhow::Result<Vec<Document>> {
     let mut errors = Vec::new();
     for document in &documents {
         let [group, kind, ..] = document.identity();
-        if let Some(reason) = misspelt(group, kind, document.text("/apiVersion")) {
+        if let Some(reason) = mistyped_kind(group, kind, document.text("/apiVersion")) {
             errors.push(format!("{}: {reason}", document.place()));
         }
         let name = document.object.pointer("/metadata/name");

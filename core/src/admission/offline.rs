@@ -22,9 +22,10 @@ use super::judge::Admission;
 use super::response::Status;
 use super::snapshot::Snapshot;
 use crate::api::kind::KindInfo;
-use crate::api::kinds;
 use crate::api::machine_openshift_io::control_plane_machine_set;
+use crate::api::{config_openshift_io, infrastructure_cluster_x_k8s_io, kinds, machine_openshift_io};
 use crate::cel::rules::{RuleError, RuleFile};
+use crate::model::distance;
 use crate::model::{Operation, Propagation, User, Violation, Warning};
 use crate::schema::Schema;
 use crate::schema::crd::{self, CrdError};
@@ -204,10 +205,10 @@ fn wrong_version(known: &KnownKind, api_version: &str) -> Checked {
     }
 }
 
-/// The answer of an API server to a known kind in other letters. Otherwise a warning, because it is
-/// unknown what a cluster does with the object.
+/// The answer of an API server to a known kind with a typing error. Otherwise a warning, because it
+/// is unknown what a cluster does with the object.
 fn unknown_kind(group: &str, kind: &str, api_version: &str) -> Checked {
-    if let Some(message) = misspelt(group, kind, api_version) {
+    if let Some(message) = mistyped_kind(group, kind, api_version) {
         return Checked {
             status: Some(Status::plain(404, "NotFound", message)),
             ..Checked::default()
@@ -220,15 +221,43 @@ fn unknown_kind(group: &str, kind: &str, api_version: &str) -> Checked {
     }
 }
 
-/// The answer of an API server to a known kind in other letters; none for another kind.
-pub fn misspelt(group: &str, kind: &str, api_version: &str) -> Option<String> {
-    let is_spelling =
-        |known: &kinds::KindEntry| known.kind.group == group && known.kind.kind.eq_ignore_ascii_case(kind);
-    let known = kinds::all().find(is_spelling).filter(|known| known.kind.kind != kind)?;
-    let known = &known.kind.kind;
-    Some(format!(
-        "no matches for kind {kind:?} in version {api_version:?}: upper and lower case matter; use {known:?}"
-    ))
+/// The answer of an API server to a known kind that is written with a typing error, in other
+/// letters, or with a version that no server has; none for another kind.
+pub fn mistyped_kind(group: &str, kind: &str, api_version: &str) -> Option<String> {
+    // Kinds of infrastructure providers and their groups resemble each other.
+    const LONGEST_DISTANCE: usize = 2;
+    let near = |left: &str, right: &str| distance(left, right).is_some_and(|edits| edits <= LONGEST_DISTANCE);
+    let is_provider = |known: &KindInfo| known.group == infrastructure_cluster_x_k8s_io::GROUP;
+    let is_known = |known: &kinds::KindEntry| known.kind.group == group && known.kind.kind == kind;
+    let no_match = |known: &KindInfo, why: &str| {
+        let (known, version) = (&known.kind, known.api_version());
+        Some(format!(
+            "no matches for kind {kind:?} in version {api_version:?}: {why}use {known:?} of {version}"
+        ))
+    };
+    if let Some(known) = kinds::all().find(is_known) {
+        let known = &known.kind;
+        // Kubernetes and OpenShift serve one version of these kinds. Cluster API serves several.
+        let has_one = ["", machine_openshift_io::GROUP, config_openshift_io::GROUP].contains(&group);
+        return if has_one && known.api_version() != api_version {
+            no_match(known, "")
+        } else {
+            None
+        };
+    }
+    let in_other_case =
+        kinds::all().find(|known| known.kind.group == group && known.kind.kind.eq_ignore_ascii_case(kind));
+    if let Some(known) = in_other_case {
+        return no_match(&known.kind, "upper and lower case matter; ");
+    }
+    let is_near = |known: &kinds::KindEntry| {
+        let known = &known.kind;
+        let in_group = known.group == group && near(&known.kind, kind);
+        let in_near_group = known.kind == kind && !group.is_empty() && near(&known.group, group);
+        !is_provider(known) && (in_group || in_near_group)
+    };
+    let known = kinds::all().find(is_near)?;
+    no_match(&known.kind, "")
 }
 
 /// Whether an object is a Scale of a ControlPlaneMachineSet. No webhook reviews such a Scale: the

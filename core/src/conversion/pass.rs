@@ -17,7 +17,7 @@ use super::shape::{Fault, NO_TEXT};
 use super::tree::{self, Tree};
 use super::{Api, Context, Issue, Lookup, Severity};
 use crate::model::FieldPath;
-use crate::platforms::check::distance;
+use crate::model::distance;
 use rule::{Literal, Rule};
 
 /// What the rules read besides the source.

@@ -22,7 +22,7 @@ use super::pass::rule::Rule;
 use super::tree;
 use super::{Api, Context};
 use crate::api::machine_openshift_io;
-use crate::platforms::check::distance;
+use crate::model::distance;
 
 /// The map of a platform.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
 use crate::cpms::changes::ROLL_ON_IMAGE_CHANGE;
 use crate::cpms::pending_creates::LAST_CREATED;
 use crate::cpms::spec::{PAUSED_ROLLOUT, PROGRESS_DEADLINE, RECREATE_ACKNOWLEDGED, ROLLOUT_LIMIT};
+use crate::model::distance;
 use crate::model::{Operation, PENDING_CREATIONS, RuleInfo, Stored, Verdict, Warning};
-use crate::platforms::check::distance;
 
 use super::domains::ACKNOWLEDGE;
 

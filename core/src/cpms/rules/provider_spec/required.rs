@@ -10,8 +10,8 @@
 use serde_json::Value;
 
 use super::{Template, path};
+use crate::model::distance;
 use crate::model::{Verdict, Violation, ViolationKind};
-use crate::platforms::check::distance;
 use crate::platforms::{aws, azure, gcp, nutanix, openstack, power_vs, vsphere};
 
 const RULE: &str = "cpms-provider-spec-required";
