@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::installed::{self, Flags, named, text};
 use super::manifests::{Choices, Installation, What, features};
-use super::observe::runtime;
+use super::observe::run_interruptible;
 use super::preflight;
 use super::registration::{Registration, apply, ready};
 use super::report::Report;
@@ -59,14 +59,15 @@ pub struct Args {
 /// # Errors
 /// The cluster cannot be reached.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let report = runtime()?.block_on(install(args))?;
-    report.print(args.flags.output)
+    let installing = async { install(args).await?.print(args.flags.output) };
+    let hint = "interrupted: what was applied stays; repeat the command, or run capstan uninstall";
+    run_interruptible(installing, hint)
 }
 
 async fn install(args: &Args) -> anyhow::Result<Report> {
     let client = args.flags.cluster.connect(args.flags.timeout).await?.client;
     let mut choices = args.choices.clone();
-    let mut report = Report::default();
+    let mut report = Report::streamed(args.flags.output);
     if args.feature.contains(&Feature::Mirroring) && choices.authority.sync_identity.is_empty() {
         let user = sync_identity(&client, &choices).await?;
         report.ok("cluster", "the user that synchronizes mirrors", &user);

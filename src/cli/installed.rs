@@ -119,6 +119,44 @@ pub(super) fn namespaces(stored: &Value) -> impl Iterator<Item = &str> {
     names.filter(|name| !name.is_empty())
 }
 
+/// The flags in the Deployment of the webhook server.
+pub(super) fn flags_of(server: &Value) -> Vec<&str> {
+    let list = server.pointer("/spec/template/spec/containers/0/args");
+    let list = list.and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_str).collect()
+}
+
+/// Whether the webhook server with this Deployment has the webhooks of a feature.
+pub(super) fn serves(server: &Value, feature: Feature) -> bool {
+    match feature {
+        Feature::Admission => true,
+        feature if feature.is_controllers() => false,
+        feature => flags_of(server).contains(&format!("--{}", feature.name()).as_str()),
+    }
+}
+
+/// The webhook configurations with webhooks of features that the server does not have. The server
+/// would refuse each of their requests.
+pub(super) async fn of_other_features(client: &Client, server: &Value, namespace: &str) -> anyhow::Result<Vec<Value>> {
+    const KINDS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
+    let mut others = Vec::new();
+    let features = Feature::ALL.into_iter().filter(|feature| !feature.is_controllers());
+    for feature in features.filter(|feature| !serves(server, *feature)) {
+        for kind in KINDS {
+            let name = format!("capstan-{}", feature.name());
+            let wanted = named("admissionregistration.k8s.io/v1", kind, "", &name);
+            let Some(found) = get(client, &wanted).await? else {
+                continue;
+            };
+            let is_of_server = namespaces(&found).any(|home| home == namespace);
+            if is_own(&found) && is_of_server {
+                others.push(wanted);
+            }
+        }
+    }
+    Ok(others)
+}
+
 /// The error of the API server as one sentence.
 pub(super) fn reason(error: &kube::Error) -> String {
     match error {

@@ -1,6 +1,8 @@
 //! Observes a cluster for `status` and `wait`: watches its objects, and assesses the set as the
 //! controller does.
 
+use std::io::Write as _;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -186,6 +188,29 @@ fn set_of(view: &View) -> anyhow::Result<ControlPlaneMachineSet> {
                 .with_context(|| format!("one of the {} ControlPlaneMachineSets must be named {NAME}", many.len()))
         }
     }
+}
+
+/// The exit code of a command that Ctrl-C ends.
+const INTERRUPTED: u8 = 130;
+
+/// Runs a command that changes a cluster. Ctrl-C ends it, and prints what the user can do then.
+///
+/// # Errors
+/// The errors of the command, and a runtime that cannot start.
+pub(super) fn run_interruptible(
+    command: impl Future<Output = anyhow::Result<ExitCode>>,
+    hint: &str,
+) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(async {
+        tokio::select! {
+            result = command => result,
+            _interrupted = tokio::signal::ctrl_c() => {
+                // Nothing else can be done if standard error is closed.
+                let _closed = writeln!(std::io::stderr(), "\n{hint}");
+                Ok(ExitCode::from(INTERRUPTED))
+            }
+        }
+    })
 }
 
 /// A runtime for the commands that watch a cluster.

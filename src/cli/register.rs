@@ -16,10 +16,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
 use super::cluster::{Authority, Enforcement, namespace};
-use super::installed::{self, Flags, named, text};
+use super::installed::{self, Flags, flags_of, named, serves, text};
 use super::manifests::{Certificates, Choices};
 use super::observe::runtime;
-use super::registration::{Registration, STEPS, ready};
+use super::registration::{Registration, STEPS, ready, remove_others};
 use super::report::Report;
 
 /// The Deployment and the Service of the webhook server.
@@ -130,30 +130,22 @@ async fn attempt(args: &Args) -> anyhow::Result<Report> {
     let deadline = Instant::now() + args.wait;
     if ready(&client, &server, deadline, &mut report).await? {
         registration.register(&client, deadline, &mut report).await?;
+        remove_others(&client, &server, home, &mut report).await?;
     }
     Ok(report)
 }
 
 /// What is to be registered for a server with these flags.
 fn of_server(namespace: &str, server: &Value, service: &Value) -> Registration {
-    let list = server.pointer("/spec/template/spec/containers/0/args");
-    let flags: Vec<&str> = list
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    // The kubelet replaces `$$` by `$`.
+    let flags = flags_of(server);
+    // The kubelet replaces `$$` by `$`. The value is a part of the flag, or the next argument.
     let values = |name: &str| -> Vec<String> {
-        let values = flags
-            .iter()
-            .filter_map(|flag| flag.strip_prefix(name)?.strip_prefix('='));
+        let next = flags.iter().skip(1).map(Some).chain([None]);
+        let values = std::iter::zip(&flags, next).filter_map(|(flag, next)| match flag.strip_prefix(name)? {
+            "" => next.copied(),
+            rest => rest.strip_prefix('='),
+        });
         values.map(|value| value.replace("$$", "$")).collect()
-    };
-    let is_served = |feature: &Feature| match feature {
-        Feature::Admission => true,
-        feature if feature.is_controllers() => false,
-        feature => flags.contains(&format!("--{}", feature.name()).as_str()),
     };
     let issued_by_service_ca = service
         .pointer("/metadata/annotations/service.beta.openshift.io~1serving-cert-secret-name")
@@ -166,7 +158,10 @@ fn of_server(namespace: &str, server: &Value, service: &Value) -> Registration {
     authority.autoscaler_identity = values("--autoscaler-identity");
     authority.hook_identity = values("--hook-identity");
     Registration {
-        features: Feature::ALL.into_iter().filter(is_served).collect(),
+        features: Feature::ALL
+            .into_iter()
+            .filter(|feature| serves(server, *feature))
+            .collect(),
         choices: Choices {
             namespace: namespace.to_owned(),
             certificates: match (values("--self-managed-secret").is_empty(), issued_by_service_ca) {

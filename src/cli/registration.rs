@@ -97,8 +97,38 @@ impl Registration {
         }
         let mut added = Vec::new();
         let mut first = Vec::new();
+        let mut foreign = Vec::new();
         for configuration in &webhooks {
             let existing = installed::get(client, configuration).await?;
+            let found = existing.as_ref();
+            if found.is_some_and(|found| installed::is_foreign(configuration, found)) {
+                let check = format!(
+                    "no other program has an object with the name of {}",
+                    title(configuration)
+                );
+                let remedy = "Rename or delete that object. If it is Capstan's, add the label.";
+                report.warn(
+                    STEPS,
+                    check,
+                    "it exists, without the label app.kubernetes.io/name=capstan",
+                    remedy,
+                );
+                foreign.push(title(configuration));
+                continue;
+            }
+            let mut namespaces = found.into_iter().flat_map(installed::namespaces);
+            if let Some(other) = namespaces.find(|other| *other != self.choices.namespace) {
+                // Its server answers. That of this installation may not be reachable.
+                let check = format!("{} belongs to no other installation", title(configuration));
+                let state = format!("it belongs to Capstan in the namespace {other}");
+                report.fail(
+                    STEPS,
+                    check,
+                    state,
+                    format!("capstan uninstall --namespace {other}, or remove this one"),
+                );
+                return Ok(Vec::new());
+            }
             match &existing {
                 None if self.creates => added.push((configuration.clone(), Before::Absent)),
                 None => {
@@ -115,6 +145,7 @@ impl Registration {
             first.push(without_force(configuration, existing.as_ref()));
         }
         let step = "the webhooks are registered, and refuse nothing yet";
+        webhooks.retain(|configuration| !foreign.contains(&title(configuration)));
         if apply(client, step, &first, report).await && self.called(client, &webhooks, deadline, report).await? {
             apply(client, "the webhooks are in force", &webhooks, report).await;
         }
@@ -163,6 +194,19 @@ impl Registration {
     }
 }
 
+/// Removes the webhooks of features that the server does not have any more.
+pub(super) async fn remove_others(
+    client: &Client,
+    server: &Value,
+    namespace: &str,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    for configuration in installed::of_other_features(client, server, namespace).await? {
+        deregister(client, &configuration, &Before::Empty, report).await;
+    }
+    Ok(())
+}
+
 /// Removes the webhooks from a configuration that had none before, or deletes it if it did not
 /// exist. Its webhooks refuse nothing yet.
 async fn deregister(client: &Client, configuration: &Value, before: &Before, report: &mut Report) {
@@ -178,7 +222,7 @@ async fn deregister(client: &Client, configuration: &Value, before: &Before, rep
         Before::Empty => {
             let empty = Patch::Merge(json!({"webhooks": null}));
             let emptied = api.patch(name, &PatchParams::default(), &empty).await;
-            ("has no webhooks again", emptied.map(|_| ()))
+            ("has no webhooks", emptied.map(|_| ()))
         }
     };
     let check = format!("{} {check}", title(configuration));

@@ -43,10 +43,33 @@ struct Row {
     remedy: String,
 }
 
+impl Row {
+    /// The lines of the row, after a row of the section `before`, which is empty for the first row.
+    fn text(&self, before: &str) -> String {
+        let mut text = String::new();
+        if self.section != before {
+            let blank = if before.is_empty() { "" } else { "\n" };
+            let _infallible = writeln!(text, "{blank}{}", self.section);
+        }
+        let found = if self.found.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", self.found)
+        };
+        let _infallible = writeln!(text, "  {:<8} {}{found}", self.outcome.word(), self.check);
+        if !self.remedy.is_empty() {
+            let _infallible = writeln!(text, "           {}", self.remedy);
+        }
+        text
+    }
+}
+
 /// The checks of a command, in the order in which they were made.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Report {
     rows: Vec<Row>,
+    /// Whether each check is printed when it is made.
+    is_streamed: bool,
 }
 
 impl Report {
@@ -78,13 +101,27 @@ impl Report {
     }
 
     fn add(&mut self, section: &'static str, outcome: Outcome, check: String, found: String, remedy: String) {
-        self.rows.push(Row {
+        let row = Row {
             section,
             outcome,
             check,
             found,
             remedy,
-        });
+        };
+        if self.is_streamed {
+            let section = self.rows.last().map_or("", |row| row.section);
+            // A closed output does not stop an installation.
+            let _closed = std::io::stdout().write_all(row.text(section).as_bytes());
+        }
+        self.rows.push(row);
+    }
+
+    /// Prints each check when it is made, for a command that waits.
+    pub(super) fn streamed(output: Output) -> Self {
+        Self {
+            is_streamed: output == Output::Text,
+            ..Self::default()
+        }
     }
 
     /// Whether a check of a section failed.
@@ -101,7 +138,9 @@ impl Report {
 
     /// Adds the checks of another report.
     pub(super) fn append(&mut self, other: Self) {
-        self.rows.extend(other.rows);
+        for row in other.rows {
+            self.add(row.section, row.outcome, row.check, row.found, row.remedy);
+        }
     }
 
     fn count(&self, outcome: Outcome) -> usize {
@@ -111,20 +150,11 @@ impl Report {
     /// The report as text.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
-        let mut section = "";
-        for row in &self.rows {
-            if row.section != section {
+        if !self.is_streamed {
+            let mut section = "";
+            for row in &self.rows {
+                text.push_str(&row.text(section));
                 section = row.section;
-                let _infallible = writeln!(text, "{}{section}", if text.is_empty() { "" } else { "\n" });
-            }
-            let found = if row.found.is_empty() {
-                String::new()
-            } else {
-                format!(": {}", row.found)
-            };
-            let _infallible = writeln!(text, "  {:<8} {}{found}", row.outcome.word(), row.check);
-            if !row.remedy.is_empty() {
-                let _infallible = writeln!(text, "           {}", row.remedy);
             }
         }
         let [ok, warnings, failed] =

@@ -17,8 +17,9 @@ use capstan_core::api::cluster_x_k8s_io::API_VERSION;
 use capstan_core::api::cluster_x_k8s_io::machine_pool::KIND;
 use capstan_core::api::machine_openshift_io::NAMESPACE;
 use capstan_core::pool::removal::FINALIZER;
-use kube::Client;
-use kube::api::{ApiResource, DeleteParams, GroupVersionKind, ListParams, PropagationPolicy};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
+use kube::api::{ApiResource, DeleteParams, GroupVersionKind, ListParams, PostParams, PropagationPolicy};
+use kube::{Api, Client};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -27,7 +28,7 @@ use super::documents::Document;
 use super::gather;
 use super::installed::{self, Flags, TLS_SECRET, named, reason, text, title};
 use super::manifests::{Certificates, Choices, Installation, What};
-use super::observe::runtime;
+use super::observe::run_interruptible;
 use super::output::Output;
 use super::report::Report;
 
@@ -81,7 +82,7 @@ pub struct Args {
 /// # Errors
 /// The cluster cannot be reached, or the user did not confirm.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    runtime()?.block_on(async {
+    let uninstalling = async {
         let connection = args.flags.cluster.connect(args.flags.timeout).await?;
         let Existing { found, foreign } = existing(args, &connection.client).await?;
         let contents = contents(&connection.client, &found).await?;
@@ -107,7 +108,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 found.len()
             );
         }
-        let mut report = Report::default();
+        let mut report = Report::streamed(args.flags.output);
         if found.is_empty() {
             report.ok(DELETED, "nothing of Capstan is installed", "");
         }
@@ -143,7 +144,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         delete(args, &connection.client, &found, &mut report).await?;
         kept(args, &connection.client, &mut report).await?;
         report.print(args.flags.output)
-    })
+    };
+    let hint = "interrupted: a part of the objects is deleted; repeat the command";
+    run_interruptible(uninstalling, hint)
 }
 
 /// The step in which the webhook configurations are deleted.
@@ -333,6 +336,16 @@ async fn delete(args: &Args, client: &Client, found: &[Value], report: &mut Repo
         propagation_policy: Some(PropagationPolicy::Foreground),
         ..DeleteParams::default()
     };
+    // The registration goes before the webhooks, which must then go too.
+    for object in found.iter().filter(|object| step(object) == WEBHOOKS) {
+        if !may_delete(client, object).await? {
+            let remedy = "Repeat the command as a user who may delete it.";
+            report.fail(DELETED, title(object), "this user may not delete it", remedy);
+            let remedy = "Nothing was deleted, because the webhooks still need the server.";
+            report.fail(KEPT, "all objects", "", remedy);
+            return Ok(());
+        }
+    }
     for group in found.chunk_by(|left, right| step(left) == step(right)) {
         let mut accepted = Vec::new();
         for object in group {
@@ -361,6 +374,30 @@ async fn delete(args: &Args, client: &Client, found: &[Value], report: &mut Repo
         }
     }
     Ok(())
+}
+
+/// Whether the user may delete an object of the whole cluster.
+async fn may_delete(client: &Client, object: &Value) -> anyhow::Result<bool> {
+    let resource = format!("{}s", text(object, "/kind").to_lowercase());
+    let question = SelfSubjectAccessReview {
+        spec: SelfSubjectAccessReviewSpec {
+            resource_attributes: Some(ResourceAttributes {
+                group: text(object, "/apiVersion")
+                    .split_once('/')
+                    .map(|(group, _)| group.to_owned()),
+                name: Some(text(object, "/metadata/name").to_owned()),
+                resource: Some(resource),
+                verb: Some("delete".to_owned()),
+                ..ResourceAttributes::default()
+            }),
+            ..SelfSubjectAccessReviewSpec::default()
+        },
+        ..SelfSubjectAccessReview::default()
+    };
+    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let answer = reviews.create(&PostParams::default(), &question).await;
+    let answer = answer.with_context(|| format!("asking whether this user may delete {}", title(object)))?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
 /// Waits until an object is gone.

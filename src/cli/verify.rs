@@ -75,6 +75,7 @@ async fn check(args: &Args) -> anyhow::Result<Report> {
     let objects = Installation::new(&features, &args.choices).complete()?;
     let found = existing(client, &objects, &mut report).await?;
     deployments(&found, &mut report);
+    leftovers(args, client, &mut report).await?;
     registered(args, &objects, &found, &mut report);
     certificates::check(args, client, (&features, &found), &mut report).await?;
     if !found.iter().any(is_webhook_configuration) {
@@ -153,6 +154,36 @@ async fn existing(client: &Client, objects: &[Value], report: &mut Report) -> an
         );
     }
     Ok(found)
+}
+
+/// What stays of another choice: webhooks of a feature that the server does not have any more, and
+/// a process that may patch static webhooks.
+async fn leftovers(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<()> {
+    const SECTION: &str = "webhooks";
+    let namespace = &args.choices.namespace;
+    let deployment = |name| named("apps/v1", "Deployment", namespace, name);
+    if let Some(server) = installed::get(client, &deployment("capstan-webhook")).await? {
+        for configuration in installed::of_other_features(client, &server, namespace).await? {
+            report.fail(
+                SECTION,
+                format!("the server has the webhooks of {}", title(&configuration)),
+                "it runs without their feature, so each of their requests fails",
+                "Apply the manifests of all installed features, or delete this object.",
+            );
+        }
+    }
+    if args.choices.static_webhooks {
+        let registration = deployment("capstan-registration");
+        if installed::get(client, &registration).await?.is_some() {
+            report.fail(
+                SECTION,
+                "no process patches static webhooks",
+                format!("{} exists", title(&registration)),
+                format!("kubectl -n {namespace} delete deployment capstan-registration"),
+            );
+        }
+    }
+    Ok(())
 }
 
 fn deployments(found: &[Value], report: &mut Report) {

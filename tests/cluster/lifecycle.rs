@@ -324,6 +324,69 @@ async fn uninstall_deletes_webhooks_first_and_leaves_nothing_of_an_installation(
 }
 
 #[tokio::test]
+async fn w87_an_interrupted_installation_says_what_it_did_and_what_to_do() {
+    use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+    let plane = empty().await;
+    prepare(&plane).await;
+    let mut install = tokio::process::Command::new(capstan());
+    install
+        .args(["install", "--wait=2m", "--kubeconfig"])
+        .arg(plane.kubeconfig().unwrap());
+    install
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let mut child = install.kill_on_drop(true).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    // Each step is printed when it is done. No kubelet makes the replicas ready.
+    while let Some(line) = lines.next_line().await.unwrap() {
+        if line.contains("the Deployments are applied") {
+            break;
+        }
+    }
+    let id = i32::try_from(child.id().unwrap()).unwrap();
+    let process = rustix::process::Pid::from_raw(id).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        text.contains("what was applied stays; repeat the command, or run capstan uninstall"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn w86_a_user_who_may_not_delete_the_webhooks_deletes_nothing() {
+    let plane = empty().await;
+    prepare(&plane).await;
+    install(&plane, "admission").await;
+    plane.grant("bob", "view").await.unwrap();
+    for (group, resources) in [
+        ("", &["secrets", "serviceaccounts", "services"][..]),
+        ("apps", &["deployments"]),
+        ("admissionregistration.k8s.io", &["mutatingwebhookconfigurations"]),
+    ] {
+        plane
+            .allow("bob", &["get", "list", "delete"], group, resources)
+            .await
+            .unwrap();
+    }
+    let everything = ["get", "list"];
+    plane.allow("bob", &everything, "*", &["*"]).await.unwrap();
+    let before = all_objects(&plane).await;
+    let bob = plane.kubeconfig_for("bob", &[]).unwrap();
+    wait_until("bob may read", SOON, async || {
+        let (code, text, stderr) = run(&bob, &["uninstall", "--yes"]).await;
+        anyhow::ensure!(code == 1 && text.contains("Nothing was deleted"), "{text}{stderr}");
+        Ok(Some(()))
+    })
+    .await
+    .unwrap();
+    assert_eq!(all_objects(&plane).await, before);
+}
+
+#[tokio::test]
 async fn w69_objects_of_other_programs_with_a_name_of_capstan_stay_as_they_are() {
     let plane = empty().await;
     let admin = plane.kubeconfig().unwrap();

@@ -159,6 +159,164 @@ async fn an_installation_changes_from_static_webhooks_to_registered_ones() {
     }
 }
 
+/// The first installation keeps its webhooks, and the second one registers nothing.
+#[tokio::test]
+async fn v183_a_second_installation_does_not_move_webhooks_that_are_in_force() {
+    let plane = empty().await;
+    prepare(&plane).await;
+    plane.apply_yaml(&fixtures::surroundings()).await.unwrap();
+    let manifests = manifests_of(capstan(), "all", "admission").await.unwrap();
+    Cluster::of(&plane).unwrap().apply(&manifests).await.unwrap();
+    mark_ready(&plane, "capstan-webhook").await;
+    let (server, port) = serve(&plane, "register.log", &[]).await;
+    let open = format!("--webhook-url=https://127.0.0.1:{port}");
+    let (code, text) = attempt(&access(&plane), &[&open]).await;
+    assert_eq!(code, 0, "{text}");
+    // In this test the webhooks have a URL. In a cluster they have the Service of the first one.
+    let service = json!({"namespace": NAMESPACE, "name": "capstan-webhook", "path": "/"});
+    let kinds = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
+    for kind in kinds {
+        let configuration = kubectl(&plane, &["get", kind, "capstan", "-o", "json"])
+            .await
+            .checked()
+            .unwrap();
+        let mut configuration: Value = serde_json::from_str(&configuration.stdout).unwrap();
+        for webhook in configuration["webhooks"].as_array_mut().unwrap() {
+            let client = webhook["clientConfig"].as_object_mut().unwrap();
+            client.remove("url");
+            client.insert("service".to_owned(), service.clone());
+        }
+        let replace = plane
+            .kubectl()
+            .args(["replace", "-f", "-"])
+            .stdin(configuration.to_string());
+        replace.run().await.unwrap().checked().unwrap();
+    }
+    let before = versions(&plane).await;
+    let admin = plane.kubeconfig().unwrap();
+    kubectl(&plane, &["create", "namespace", "other-api"])
+        .await
+        .checked()
+        .unwrap();
+    let mut deployments: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
+    deployments.retain(|object| ["Deployment", "Service"].contains(&object["kind"].as_str().unwrap()));
+    for object in &mut deployments {
+        object["metadata"]["namespace"] = json!("other-api");
+        let mut apply = plane.kubectl().args(["apply", "-f", "-"]);
+        apply = apply.stdin(object.to_string());
+        apply.run().await.unwrap().checked().unwrap();
+    }
+    let ready = json!({"observedGeneration": 9, "replicas": 2, "readyReplicas": 2, "updatedReplicas": 2,
+        "availableReplicas": 2});
+    let flags = ["-n", "other-api"];
+    plane
+        .patch_status(["deployment", "capstan-webhook"], &flags, &ready)
+        .await
+        .unwrap();
+    let (code, text) = attempt(&admin, &["--namespace=other-api", "--wait=1s"]).await;
+    assert_eq!(code, 1, "{text}");
+    let found = failed(&text);
+    assert!(
+        found[0].contains("it belongs to Capstan in the namespace openshift-machine-api"),
+        "{found:?}"
+    );
+    assert_eq!(versions(&plane).await, before);
+    server.stop(SOON).await.unwrap();
+}
+
+/// The server would refuse each request of a webhook that it does not have any more.
+#[tokio::test]
+async fn v184_the_webhooks_of_a_dropped_feature_and_objects_of_others_do_not_stay_in_the_way() {
+    let plane = empty().await;
+    prepare(&plane).await;
+    plane.apply_yaml(&fixtures::surroundings()).await.unwrap();
+    let cluster = Cluster::of(&plane).unwrap();
+    let definitions = manifests_of(capstan(), "crds", "control-plane").await.unwrap();
+    plane.apply_yaml(&definitions).await.unwrap();
+    let both = manifests_of(capstan(), "all", "admission,control-plane").await.unwrap();
+    cluster.apply(&both).await.unwrap();
+    // An object of another program with a name of Capstan.
+    let theirs = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "capstan-control-plane", "labels": {"owner": "theirs"}}, "webhooks": [
+            {"name": "x.example.com", "clientConfig": {"url": "https://127.0.0.9:1/x"}, "sideEffects": "None",
+                "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore"}]});
+    kubectl(
+        &plane,
+        &["delete", "mutatingwebhookconfiguration", "capstan-control-plane"],
+    )
+    .await
+    .checked()
+    .unwrap();
+    plane.apply_yaml(&theirs.to_string()).await.unwrap();
+    mark_ready(&plane, "capstan-webhook").await;
+    let (server, port) = serve(&plane, "register.log", &["--control-plane"]).await;
+    let open = format!("--webhook-url=https://127.0.0.1:{port}");
+    let (_, text) = attempt(&access(&plane), &[&open]).await;
+    assert!(
+        text.contains("no other program has an object with the name of MutatingWebhookConfiguration"),
+        "{text}"
+    );
+    let get = [
+        "get",
+        "mutatingwebhookconfiguration",
+        "capstan-control-plane",
+        "-o",
+        "json",
+    ];
+    let stored: Value = serde_json::from_str(&kubectl(&plane, &get).await.checked().unwrap().stdout).unwrap();
+    assert_eq!(stored["metadata"]["labels"], json!({"owner": "theirs"}));
+    assert_eq!(stored["webhooks"].as_array().unwrap().len(), 1, "{stored}");
+    server.stop(SOON).await.unwrap();
+
+    // The feature is dropped, and nothing prunes its configurations.
+    kubectl(
+        &plane,
+        &["delete", "mutatingwebhookconfiguration", "capstan-control-plane"],
+    )
+    .await
+    .checked()
+    .unwrap();
+    let service = json!({"namespace": NAMESPACE, "name": "capstan-webhook", "path": "/"});
+    let patch = json!({"webhooks": [{"name": "validate.controlplane.capstan.dev", "clientConfig": {"service": service},
+        "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Fail", "rules": [{
+            "apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["x"], "operations": ["CREATE"]}]}]})
+    .to_string();
+    let patch = [
+        "patch",
+        "validatingwebhookconfiguration",
+        "capstan-control-plane",
+        "--type=merge",
+        "-p",
+        &patch,
+    ];
+    kubectl(&plane, &patch).await.checked().unwrap();
+    let one = manifests_of(capstan(), "all", "admission").await.unwrap();
+    cluster.apply(&one).await.unwrap();
+    mark_ready(&plane, "capstan-webhook").await;
+    let (server, port) = serve(&plane, "without.log", &[]).await;
+    let admin = plane.kubeconfig().unwrap();
+    let (_, text, _) = run(&admin, &["verify", "-o", "json"]).await;
+    let missing = "the server has the webhooks of ValidatingWebhookConfiguration capstan-control-plane";
+    assert!(failed(&text).iter().any(|row| row.starts_with(missing)), "{text}");
+    let open = format!("--webhook-url=https://127.0.0.1:{port}");
+    let (code, text) = attempt(&access(&plane), &[&open]).await;
+    assert_eq!(code, 0, "{text}");
+    assert!(
+        text.contains("ValidatingWebhookConfiguration capstan-control-plane has no webhooks"),
+        "{text}"
+    );
+    let get = [
+        "get",
+        "validatingwebhookconfiguration",
+        "capstan-control-plane",
+        "-o",
+        "json",
+    ];
+    let stored: Value = serde_json::from_str(&kubectl(&plane, &get).await.checked().unwrap().stdout).unwrap();
+    assert_eq!(stored["webhooks"], json!(null), "{stored}");
+    server.stop(SOON).await.unwrap();
+}
+
 /// A bundle for OLM can contain neither policies nor webhook configurations, so the registration
 /// creates them.
 #[tokio::test]
