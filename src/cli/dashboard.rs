@@ -31,7 +31,7 @@ const TICK: Duration = Duration::from_secs(1);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   capstan dashboard --open
-  capstan dashboard -f set.yaml -f machines/
+  capstan dashboard -f set.yaml -f machines/ -f nodes.yaml
   capstan status -o html > report.html")]
 pub struct Args {
     /// Objects to show instead of a cluster: a file or a folder; may be repeated. One
@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         observe::runtime()?.block_on(live(args, dashboard))
     } else {
         let edits = Edits::new(&args.files, &args.cluster, None)?;
-        let documents = documents::read_distinct(&args.files)?;
+        let documents = documents::read_surroundings(&args.files)?;
         let content = page_report::of_documents(&documents, &args.cluster, Timestamp::now())?;
         let (_updates, receiver) = watch::channel(Arc::new(Ok(content)));
         let name = match args.files.len() {

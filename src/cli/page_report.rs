@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::documents::{self, Document};
 use super::machine_pool::{self, Machinepools};
 use super::observe::ObservedCluster;
-use super::plan::{Given, separate_unparsable};
+use super::plan::{Given, require_nodes, separate_unparsable};
 use super::status::json::as_json;
 use super::{control_plane, kubeadm_control_plane};
 use crate::controllers::{Assessment, Reading, assess};
@@ -55,10 +55,14 @@ pub(super) fn of_documents(
         .iter()
         .any(|document| is(scaled::KIND)(document) || is_control_plane(&document.object) || is_pool(&document.object));
     let has_set = documents.iter().any(is(control_plane_machine_set::KIND));
+    let has_scaled = documents.iter().any(is(scaled::KIND));
+    if has_set || has_scaled {
+        require_nodes(documents)?;
+    }
     if has_set || !(has_other || page.has_content()) {
         page.add(set_of_documents(documents.to_vec(), cluster, now));
     }
-    if documents.iter().any(is(scaled::KIND)) {
+    if has_scaled {
         let snapshot = documents::snapshot(documents);
         page.add(snapshot.and_then(|snapshot| scaled_control_plane(&snapshot, cluster)));
     }

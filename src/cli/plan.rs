@@ -127,7 +127,7 @@ fn is_about_scaling(documents: &[Document]) -> bool {
 }
 
 /// Without any Node, each machine that names one would look as if its node had been deleted.
-fn require_nodes(documents: &[Document]) -> anyhow::Result<()> {
+pub(super) fn require_nodes(documents: &[Document]) -> anyhow::Result<()> {
     let node = |document: &Document| {
         let is_machine = document
             .identity()

@@ -106,7 +106,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return of_documents(args, &documents, "From the cluster");
     }
     if !args.files.is_empty() {
-        return of_documents(args, &documents::read_distinct(&args.files)?, "From files");
+        return of_documents(args, &documents::read_surroundings(&args.files)?, "From files");
     }
     runtime()?.block_on(async {
         if args.both_apis {

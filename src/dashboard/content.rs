@@ -229,10 +229,17 @@ pub struct Mirrored {
 impl Mirrored {
     /// What is wrong with a pair that needs a user.
     pub(super) fn problem(&self) -> &str {
+        if self.lacks_authoritative_object() {
+            return "the authoritative object does not exist";
+        }
         match self.migration.strip_prefix("stopped: ") {
             Some(reason) => reason,
             None => self.synchronized.strip_prefix("no: ").unwrap_or(&self.synchronized),
         }
+    }
+
+    fn lacks_authoritative_object(&self) -> bool {
+        !self.in_cluster_api && self.authoritative == Some(Side::ClusterApi)
     }
 
     /// What a user must do for a pair that needs one.
@@ -242,7 +249,7 @@ impl Mirrored {
             Some(Side::ClusterApi) => "the object of Cluster API",
             None => "one of the two objects",
         };
-        if self.role(Side::ClusterApi) == Role::Absent && self.authoritative == Some(Side::ClusterApi) {
+        if self.lacks_authoritative_object() {
             return String::from("Restore the object of Cluster API.");
         }
         match self.migration.starts_with("stopped: ") {

@@ -337,6 +337,17 @@ mod tests {
     }
 
     #[test]
+    fn w83_a_pair_without_its_authoritative_object_names_it() {
+        let lone = Mirrored {
+            authoritative: Some(Side::ClusterApi),
+            in_cluster_api: false,
+            ..pair("lone", Mood::Alarm)
+        };
+        assert_eq!(lone.problem(), "the authoritative object does not exist");
+        assert_eq!(lone.action(), "Restore the object of Cluster API.");
+    }
+
+    #[test]
     fn a_long_name_does_not_hide_what_to_do() {
         let name = "n".repeat(253);
         let text = shortened(&format!("{name} is not ready; bring it back"));

@@ -4,7 +4,7 @@
 //! reads the text of a message.
 
 use super::actions::action;
-use super::report::{Mood, Placed, Progress, Reason, Report, Step, Wait, domain};
+use super::report::{Condition, Mood, Placed, Progress, Reason, Report, Step, Wait, domain};
 use super::words::{sentence, words};
 
 /// What a user reads first.
@@ -37,9 +37,10 @@ impl From<String> for Item {
 }
 
 impl Item {
-    /// The action for a reason to stop.
-    fn of(reason: &Reason) -> Self {
-        match action(&reason.reason) {
+    /// The action for a reason to stop. The short action of an Active set would mislead beside an
+    /// Inactive one, which replaces nothing.
+    fn of(reason: &Reason, is_inactive: bool) -> Self {
+        match action(&reason.reason).filter(|_| !is_inactive) {
             Some(text) => Self {
                 text: text.to_owned(),
                 details: sentence(&reason.message),
@@ -94,6 +95,13 @@ impl Report {
             };
         }
         let mut summary = self.working();
+        if let Some(item) = self.etcd_problem() {
+            summary.title = format!("etcd has a problem; {}", lower(&summary.title));
+            summary.mood = Mood::Alarm;
+            // What was there says that no action is needed, unless only a user can continue.
+            summary.you.retain(|known| !known.text.starts_with(NOTHING));
+            summary.you.insert(0, item);
+        }
         if self.deleting {
             summary.title = match self.kind.as_str() {
                 "KubeadmControlPlane" => String::from("Being deleted, with its machines"),
@@ -112,7 +120,12 @@ impl Report {
             .collect();
         let reasons = reasons.join(", ");
         let step = self.next_of_machines();
-        let you = self.degraded.iter().map(Item::of).collect();
+        let is_inactive = self.active == Some(false);
+        let you = self
+            .degraded
+            .iter()
+            .map(|reason| Item::of(reason, is_inactive))
+            .collect();
         if let Some(owner) = &self.managed_by {
             return Summary {
                 mood: Mood::Unused,
@@ -124,9 +137,10 @@ impl Report {
         Summary {
             mood: Mood::Alarm,
             // A fault of one machine does not stop the care of the others.
-            title: match step {
-                Some(_) => format!("You must act: {reasons}"),
-                None => format!("Stopped until you act: {reasons}"),
+            title: match (step, is_inactive) {
+                (_, true) => format!("Inactive, and you must act: {reasons}"),
+                (Some(_), false) => format!("You must act: {reasons}"),
+                (None, false) => format!("Stopped until you act: {reasons}"),
             },
             now: step.map_or_else(String::new, Step::sentence),
             you,
@@ -163,6 +177,9 @@ impl Report {
     }
 
     fn working(&self) -> Summary {
+        if let Some(lost) = self.lost_machine() {
+            return lost;
+        }
         let (updated, total) = self.up_to_date();
         let counted = match self.existing() {
             existing if (1..total).contains(&existing) => {
@@ -224,6 +241,48 @@ impl Report {
             }
             _ => step.sentence(),
         }
+    }
+
+    /// What the operator of etcd reports, if etcd is not well.
+    fn etcd_problem(&self) -> Option<Item> {
+        let is_problem = |one: &&Condition| match one.type_.as_str() {
+            "Degraded" => one.status == "True",
+            "Available" => one.status == "False",
+            _ => false,
+        };
+        let problem = self.etcd_operator.iter().find(is_problem)?;
+        Some(Item {
+            text: String::from("Look at the ClusterOperator etcd."),
+            details: sentence(&problem.message),
+        })
+    }
+
+    /// A machine that had a Node and is not ready, while nothing is rolled out: the controller does
+    /// not replace it. With the deadline of the rollout behind it, nothing else will happen.
+    fn lost_machine(&self) -> Option<Summary> {
+        let is_rolling = !self.rollout.is_empty() || !self.changes.is_empty();
+        let wait = self
+            .waits
+            .first()
+            .filter(|wait| wait.reason == "MachineReady" || wait.reason == "NodeReady")?;
+        let has_node = self
+            .machine(&wait.machine)
+            .is_some_and(|machine| !machine.node.is_empty());
+        let is_late = |one: &Condition| one.type_ == "Progressing" && one.reason == "ProgressDeadlineExceeded";
+        let is_late = self.conditions.iter().any(is_late);
+        if self.next_of_machines().is_some() || !has_node || (is_rolling && !is_late) {
+            return None;
+        }
+        let (updated, total) = self.up_to_date();
+        Some(Summary {
+            mood: if is_late { Mood::Alarm } else { Mood::Paused },
+            title: format!("Waits for machine {}: {updated} of {total} up to date", wait.machine),
+            now: wait.sentence(),
+            you: vec![Item {
+                text: String::from("If the machine does not come back, delete it to have it replaced."),
+                details: String::new(),
+            }],
+        })
     }
 
     /// Why only a user can continue.
@@ -331,7 +390,7 @@ impl Step {
     fn sentence(&self) -> String {
         let place = match domain(&self.failure_domain).as_str() {
             "" => String::new(),
-            place => format!(" in {place}"),
+            place => format!(" in failure domain {place}"),
         };
         let because = match self.because.as_str() {
             "" => String::new(),
@@ -378,7 +437,10 @@ mod tests {
             (all.mood, all.title.as_str()),
             (Mood::Alarm, "You must act: unmanaged nodes")
         );
-        assert_eq!(all.now, "The controller creates m-3 in a, because index 0 is empty");
+        assert_eq!(
+            all.now,
+            "The controller creates m-3 in failure domain a, because index 0 is empty"
+        );
         let text = "Remove the nodes without a machine, or give them machines.".to_owned();
         let details = "Remove the node x".to_owned();
         assert_eq!(all.you, [Item { text, details }]);
@@ -389,7 +451,10 @@ mod tests {
         let working = summary(&working);
         assert_eq!(working.mood, Mood::Busy);
         assert_eq!(working.title, "Rolling out a change: 1 of 3 up to date");
-        assert_eq!(working.now, "The controller creates m-3 in a, because index 0 is empty");
+        assert_eq!(
+            working.now,
+            "The controller creates m-3 in failure domain a, because index 0 is empty"
+        );
         assert_eq!(summary(&json!({"waits": wait})).mood, Mood::Busy);
         assert_eq!(summary(&json!({})).title, "All machines are up to date");
         assert_eq!(summary(&json!({})).you, [Item::from(NOTHING.to_owned())]);
@@ -403,6 +468,54 @@ mod tests {
             (left.mood, left.title.as_str()),
             (Mood::Busy, "In progress: 0 of 1 up to date")
         );
+    }
+
+    #[test]
+    fn w81_a_machine_that_nothing_replaces_is_not_called_a_matter_of_the_controller() {
+        let wait = json!([{"for": "MachineReady", "machine": "m-2", "message": "waiting for machine m-2"}]);
+        let details = |node: &str| json!([{"name": "m-2", "node": node}]);
+        let lost = summary(&json!({"waits": wait, "machines": details("n")}));
+        assert_eq!(
+            (lost.mood, lost.title.as_str()),
+            (Mood::Paused, "Waits for machine m-2: 0 of 0 up to date")
+        );
+        assert!(lost.you[0].text.contains("delete it to have it replaced"), "{lost:?}");
+        // A machine that boots, or whose replacement is a step, is a matter of the controller.
+        let rollout = json!([{"action": "create", "machine": "m-3"}]);
+        for busy in [
+            json!({"waits": wait, "machines": details("")}),
+            json!({"waits": wait, "machines": details("n"), "rollout": rollout}),
+        ] {
+            assert_eq!(summary(&busy).mood, Mood::Busy);
+        }
+        let late = json!([{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]);
+        let late = json!({"waits": wait, "machines": details("n"), "rollout": rollout, "conditions": late});
+        assert_eq!(summary(&late).mood, Mood::Alarm);
+    }
+
+    #[test]
+    fn w82_a_problem_of_etcd_is_in_the_first_line() {
+        let operator =
+            |type_: &str, status: &str| json!([{"type": type_, "status": status, "message": "1 of 3 members"}]);
+        for (type_, status) in [("Degraded", "True"), ("Available", "False")] {
+            let all = summary(&json!({"etcdOperator": operator(type_, status)}));
+            assert_eq!(all.mood, Mood::Alarm);
+            assert_eq!(all.title, "etcd has a problem; all machines are up to date");
+            assert_eq!(all.you.len(), 1);
+            assert_eq!(all.you[0].details, "1 of 3 members");
+        }
+        assert_eq!(
+            summary(&json!({"etcdOperator": operator("Degraded", "False")})).mood,
+            Mood::Calm
+        );
+    }
+
+    #[test]
+    fn v181_an_inactive_set_has_no_short_action_of_an_active_one() {
+        let degraded = json!([{"reason": "FailedReplacement", "message": "Observed 1 failed machine(s)"}]);
+        let inactive = summary(&json!({"active": false, "degraded": degraded}));
+        assert_eq!(inactive.title, "Inactive, and you must act: failed replacement");
+        assert_eq!(inactive.you, [Item::from("Observed 1 failed machine(s)".to_owned())]);
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn step_of(step: &Step) -> Markup {
     let place = domain(&step.failure_domain);
     html! {
         strong { (step.action) } @if step.action == "patch" { " the metadata of " } @else { " " } bdi { (step.subject()) }
-        @if !place.is_empty() { " in " bdi { (place) } }
+        @if !place.is_empty() { " in failure domain " bdi { (place) } }
         @if !step.because.is_empty() { span class="because" { "because " bdi { (step.because) } } }
     }
 }

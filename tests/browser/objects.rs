@@ -219,6 +219,8 @@ pub fn hostile_file() -> NamedTempFile {
         machine["spec"]["lifecycleHooks"]["preDrain"][0]["name"] = json!(name);
     }
     objects.extend(machines);
+    // The nodes of the machines are gone.
+    objects.push(json!({"apiVersion": "v1", "kind": "NodeList", "items": []}));
     for name in names {
         objects.push(
             json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "message": name,

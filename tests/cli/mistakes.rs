@@ -369,6 +369,74 @@ fn w77_a_known_kind_in_other_letters_is_an_error_and_not_left_out() {
 }
 
 #[test]
+fn w84_a_kind_with_a_typing_error_is_an_error_and_not_left_out() {
+    let folder = Folder::new();
+    let set_file = folder.objects("set.yaml", &[set()]);
+    let operator =
+        |version: &str, kind: &str| json!({"apiVersion": version, "kind": kind, "metadata": {"name": "etcd"}});
+    let mut machines = machine(0, "a");
+    machines["kind"] = json!("Machines");
+    let mut version = machine(0, "a");
+    version["apiVersion"] = json!("machine.openshift.io/v1");
+    for (object, known) in [
+        (
+            operator("config.openshift.io/v1", "ClusterOperators"),
+            "\"ClusterOperator\" of config.openshift.io/v1",
+        ),
+        (
+            operator("config.openshift.com/v1", "ClusterOperator"),
+            "\"ClusterOperator\" of config.openshift.io/v1",
+        ),
+        (machines, "\"Machine\" of machine.openshift.io/v1beta1"),
+        (version, "\"Machine\" of machine.openshift.io/v1beta1"),
+    ] {
+        let file = folder.objects("object.yaml", &[object]);
+        for arguments in [
+            &["plan", "-f", path(&set_file), "-f", path(&file)][..],
+            &["generate", "-f", path(&file)],
+            &["check", "--with", path(&file), path(&set_file)],
+        ] {
+            let output = capstan(arguments, "");
+            assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stdout(&output));
+            assert!(stderr(&output).contains(&format!("use {known}")), "{}", stderr(&output));
+        }
+    }
+    let mut misspelt = set();
+    misspelt["kind"] = json!("ControlPlaneMachineSett");
+    let output = capstan(&["check", "-"], &misspelt.to_string());
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    assert!(
+        stdout(&output).contains("use \"ControlPlaneMachineSet\""),
+        "{}",
+        stdout(&output)
+    );
+    // Other kinds stay unknown, also those that resemble a known one.
+    let others = [
+        ("v1", "Pod"),
+        ("infrastructure.cluster.x-k8s.io/v1beta2", "OCIMachine"),
+        ("example.com/v1", "Machine"),
+    ];
+    for (version, kind) in others {
+        let output = capstan(&["check", "-"], &operator(version, kind).to_string());
+        assert_eq!(output.status.code(), Some(0), "{kind}: {}", stdout(&output));
+    }
+}
+
+#[test]
+fn w85_a_page_of_machines_without_their_nodes_is_refused() {
+    let mut machine = machine(0, "a");
+    machine["status"] = json!({"nodeRef": {"kind": "Node", "name": "node-0"}});
+    let objects = list(&[set(), machine]);
+    let output = capstan(&["status", "-o", "html", "-f", "-"], &objects);
+    assert_eq!(output.status.code(), Some(2), "{}", stdout(&output).len());
+    assert!(
+        stderr(&output).contains("the Nodes must be given too"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
 fn w78_a_set_whose_name_is_a_number_cannot_be_planned() {
     let mut numbered = set();
     numbered["metadata"]["name"] = json!(5);

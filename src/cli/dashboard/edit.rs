@@ -76,7 +76,7 @@ impl Edits {
     /// All objects that an edit is judged with, as they are stored.
     fn stored(&self) -> anyhow::Result<Vec<Document>> {
         let Some(followed) = &self.followed else {
-            return documents::read_distinct(&self.files);
+            return documents::read_surroundings(&self.files);
         };
         let mut stored = gather::objects(self.cluster.connection(), &self.cluster.scope().namespace)?;
         let known: BTreeSet<[String; 4]> = stored.iter().map(owned_identity).collect();
