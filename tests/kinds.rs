@@ -82,7 +82,7 @@ fn wanted(is_reader: impl Fn(&KindEntry) -> bool, writes: bool) -> Grants {
     for entry in kinds::all().filter(|entry| is_reader(entry)) {
         let scoped = match entry.home {
             Home::MachineApi => Scoped::Namespace,
-            Home::ClusterApi | Home::Cluster => Scoped::Cluster,
+            Home::ClusterApi | Home::Etcd | Home::Cluster => Scoped::Cluster,
         };
         assert_eq!(
             entry.home == Home::Cluster,

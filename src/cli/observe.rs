@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use capstan_core::api::kind::KindInfo;
-use capstan_core::api::kinds::{CONTROL_PLANE_MACHINE_SETS, CONTROL_PLANES, Reader};
+use capstan_core::api::kinds::{CONFIG_MAPS, CONTROL_PLANE_MACHINE_SETS, CONTROL_PLANES, Reader};
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
 use capstan_core::cpms::observed::Settings;
 use capstan_core::cpms::reconcile_cache::ReconcileCache;
@@ -22,7 +22,7 @@ use super::refusal::refusal;
 use crate::controllers::{
     Assessment, Caches, assess, control_plane, control_plane_machine_sets, observed, snapshot, watches,
 };
-use crate::runtime::{Caches as RuntimeCaches, View};
+use crate::runtime::{Caches as RuntimeCaches, View, Watch};
 
 /// The timeout of the first read of a cluster.
 const FIRST_READ: Duration = Duration::from_secs(60);
@@ -98,8 +98,8 @@ impl ObservedCluster {
 
     /// Returns the views of the objects around a ControlPlane, from the first complete one.
     pub(super) async fn watch_control_plane(&self) -> anyhow::Result<(Arc<RuntimeCaches>, watch::Receiver<Arc<View>>)> {
-        self.readable(Reader::ControlPlaneControllers).await?;
-        let caches = control_plane::caches(&self.cluster.client().await?, &self.scope.namespace);
+        let watches = self.readable(Reader::ControlPlaneControllers).await?;
+        let caches = RuntimeCaches::start(&self.cluster.client().await?, &watches);
         let views = first_complete(caches.views(), || caches.synced()).await?;
         Ok((caches, views))
     }
@@ -122,19 +122,23 @@ impl ObservedCluster {
 
     /// Checks that the user may read what this part of Capstan watches: a watch tries again without
     /// end, so that a missing permission would look like an API server that does not respond.
-    async fn readable(&self, reader: Reader) -> anyhow::Result<()> {
+    /// Returns the watches. Without the permission to read the list of the etcd members that vote,
+    /// the list is left out.
+    async fn readable(&self, reader: Reader) -> anyhow::Result<Vec<Watch>> {
         let client = self.cluster.client().await?;
         let cluster_api = &self.scope.authority.cluster_api_namespace;
+        let mut readable = Vec::new();
         for watch in watches(&[reader], &self.scope.namespace, cluster_api) {
             match watch.probe(&client).await {
+                Err(kube::Error::Api(status)) if status.code == 403 && *watch.kind() == CONFIG_MAPS => continue,
                 Err(kube::Error::Api(status)) if [401, 403].contains(&status.code) => {
                     bail!("listing {}: {}", watch.kind().plural, refusal(&status));
                 }
                 // The caches tell which kinds are not served, and try again after a failure.
-                _ => {}
+                _ => readable.push(watch),
             }
         }
-        Ok(())
+        Ok(readable)
     }
 
     /// Checks that the cluster can have a ControlPlaneMachineSet.

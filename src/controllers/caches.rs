@@ -12,6 +12,7 @@ use capstan_core::api::cluster_x_k8s_io;
 use capstan_core::api::config_openshift_io::cluster_operator::ClusterOperator;
 use capstan_core::api::config_openshift_io::feature_gate::FeatureGate;
 use capstan_core::api::config_openshift_io::infrastructure::Infrastructure;
+use capstan_core::api::core_v1::config_map::{ConfigMap, ETCD_NAMESPACE};
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{self, Home, KindEntry, Reader};
@@ -79,7 +80,7 @@ fn as_wire_type(entry: &KindEntry) -> Option<Watch> {
     fn of<T: CachedObject>(entry: &KindEntry) -> Watch {
         Watch::of::<T>(&entry.kind).named(entry.names)
     }
-    let types: [(&KindInfo, AsWatch); 9] = [
+    let types: [(&KindInfo, AsWatch); 10] = [
         (&kinds::MACHINES, of::<Machine>),
         (&kinds::MACHINE_SETS, of::<MachineSet>),
         (&kinds::MACHINE_HEALTH_CHECKS, of::<MachineHealthCheck>),
@@ -89,6 +90,7 @@ fn as_wire_type(entry: &KindEntry) -> Option<Watch> {
         (&kinds::INFRASTRUCTURES, of::<Infrastructure>),
         (&kinds::FEATURE_GATES, of::<FeatureGate>),
         (&kinds::CLUSTER_OPERATORS, of::<ClusterOperator>),
+        (&kinds::CONFIG_MAPS, of::<ConfigMap>),
     ];
     let (_, watch) = types.into_iter().find(|(kind, _)| **kind == *entry.kind)?;
     Some(watch(entry))
@@ -98,6 +100,7 @@ fn within(watch: Watch, entry: &KindEntry, machine_api: &str, cluster_api: &str)
     match entry.home {
         Home::MachineApi => watch.within(machine_api),
         Home::ClusterApi => watch.within(cluster_api),
+        Home::Etcd => watch.within(ETCD_NAMESPACE),
         Home::Cluster => watch,
     }
 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use capstan_core::api::config_openshift_io::cluster_operator::{self, ClusterOperator};
 use capstan_core::api::config_openshift_io::feature_gate::{self, FeatureGate};
 use capstan_core::api::config_openshift_io::infrastructure::{self, Infrastructure};
+use capstan_core::api::core_v1::config_map::{ConfigMap, ETCD_ENDPOINTS, ETCD_NAMESPACE};
 use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::kinds;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
 use capstan_core::api::machine_openshift_io::machine::{self, Machine};
 use capstan_core::api::objects::{ByKey, Objects, Undecodable};
+use capstan_core::cpms::etcd::voters;
 use capstan_core::cpms::observed::{Observed, Unparsable};
 use capstan_core::model::NamespacedName;
 
@@ -120,6 +122,9 @@ pub fn observed(view: &View) -> Observed {
             .collect(),
         infrastructure: infrastructure(objects).cloned(),
         etcd: etcd(objects),
+        voters: objects
+            .get::<ConfigMap>(&kinds::CONFIG_MAPS, ETCD_NAMESPACE, ETCD_ENDPOINTS)
+            .map(|endpoints| voters(endpoints)),
         unparsable: undecodable.unwrap_or_default(),
         ..Observed::default()
     }

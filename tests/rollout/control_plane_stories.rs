@@ -88,6 +88,48 @@ async fn adopted_machines_are_scaled_by_the_scale_subresource_and_repaired_by_th
     running.stop().await;
 }
 
+/// The list of the etcd members that vote, as the etcd operator writes it.
+fn voters(addresses: &[String]) -> String {
+    let data: BTreeMap<String, &String> = std::iter::zip((0..).map(|id| format!("{id:x}")), addresses).collect();
+    let name = json!({"name": "etcd-endpoints", "namespace": "openshift-etcd"});
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": name, "data": data}).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_machine_is_created_while_the_etcd_operator_does_not_list_each_member_as_a_voter() {
+    let plane = Plane::new(3).await;
+    let namespace = r#"{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-etcd"}}"#;
+    plane.world.plane.apply_yaml(namespace).await.unwrap();
+    let machines = plane.world.machines().await.unwrap();
+    let addresses: Vec<String> = (1..=machines.len()).map(|host| format!("10.0.0.{host}")).collect();
+    for (machine, address) in std::iter::zip(&machines, &addresses) {
+        let status = json!({"addresses": [{"type": "InternalIP", "address": address}]});
+        let node = machine.node_name().unwrap();
+        plane
+            .world
+            .plane
+            .patch_status(["node", node], &[], &status)
+            .await
+            .unwrap();
+    }
+    plane.world.plane.apply_yaml(&voters(&addresses[1..])).await.unwrap();
+    let running = plane.start("one").await;
+    plane.wait_until_settled(3, "m6i.xlarge").await;
+    let before = plane.writes_when_idle().await;
+    plane.edit(&size(5)).await;
+    let message = format!(
+        "the etcd member of machine {} does not vote yet",
+        machines[0].metadata.name()
+    );
+    plane.wait_for(&format!("Progressing=True/ScalingOut: {message}")).await;
+    assert_eq!(plane.changes_after(before), (0, 0));
+    // The operator promotes the learner. New nodes have no address here.
+    plane.world.plane.apply_yaml(&voters(&addresses)).await.unwrap();
+    plane.wait_until_settled(5, "m6i.xlarge").await;
+    assert_eq!(plane.changes_after(before), (2, 0));
+    running.stop().await;
+}
+
 fn zone(machine: &Machine) -> String {
     let value = machine.spec.provider_spec.value.as_ref().unwrap();
     value["placement"]["availabilityZone"].as_str().unwrap().to_owned()

@@ -7,6 +7,7 @@ use super::cluster_x_k8s_io::machine_pool::MachinePool;
 use super::config_openshift_io::cluster_operator::ClusterOperator;
 use super::config_openshift_io::feature_gate::FeatureGate;
 use super::config_openshift_io::infrastructure::Infrastructure;
+use super::core_v1::config_map::ConfigMap;
 use super::core_v1::node::Node;
 use super::infrastructure_cluster_x_k8s_io as infrastructure;
 use super::machine_openshift_io::control_plane::ControlPlane;
@@ -36,6 +37,7 @@ cached!(
     Infrastructure,
     FeatureGate,
     ClusterOperator,
+    ConfigMap,
     MachinePool,
     cluster_api::Cluster,
     cluster_api::Machine,

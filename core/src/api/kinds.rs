@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::bootstrap_cluster_x_k8s_io::{self, kubeadm_config};
 use super::config_openshift_io::{cluster_operator, feature_gate, infrastructure};
-use super::core_v1::node;
+use super::core_v1::{config_map, node};
 use super::infrastructure_cluster_x_k8s_io::{self as platforms, CLUSTERS, OTHER_CLUSTERS, PLATFORMS};
 use super::kind::{KindInfo, Scope};
 use super::machine_openshift_io::{
@@ -30,6 +30,8 @@ pub static CONTROL_PLANE_MACHINE_SETS: KindInfo =
 pub static CONTROL_PLANES: KindInfo = machine_api("v1alpha1", control_plane::KIND, control_plane::PLURAL);
 /// Nodes.
 pub static NODES: KindInfo = KindInfo::cluster("", "v1", node::KIND, "nodes");
+/// ConfigMaps.
+pub static CONFIG_MAPS: KindInfo = KindInfo::namespaced("", "v1", config_map::KIND, "configmaps");
 /// Infrastructures.
 pub static INFRASTRUCTURES: KindInfo = configuration(infrastructure::KIND, infrastructure::PLURAL);
 /// FeatureGates.
@@ -101,6 +103,8 @@ pub enum Home {
     MachineApi,
     /// The namespace of Cluster API.
     ClusterApi,
+    /// The namespace of the etcd members that cluster-etcd-operator manages.
+    Etcd,
     /// The kind is cluster-scoped.
     Cluster,
 }
@@ -211,6 +215,7 @@ pub static KINDS: &[KindEntry] = &[
     read(&CLUSTER_OPERATORS, Home::Cluster, BOTH)
         .only(&[cluster_operator::ETCD, cluster_operator::NAME])
         .written(&["create"], true),
+    read(&CONFIG_MAPS, Home::Etcd, &[Reader::ControlPlaneControllers]).only(&[config_map::ETCD_ENDPOINTS]),
     read(
         &MACHINE_HEALTH_CHECKS,
         Home::MachineApi,

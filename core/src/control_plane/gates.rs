@@ -27,7 +27,7 @@ pub(super) fn may_grow(state: &State) -> Result<(), Blocked> {
         return Ok(());
     }
     let members = counted(state)?;
-    all_vote(members)?;
+    all_vote(state, members)?;
     let healthy = members.iter().filter(|member| member.is_healthy).count();
     // The report counts members and names only those that are not healthy. A machine that is being
     // deleted may have a healthy member as long as its node is ready, and that member must not be
@@ -104,12 +104,16 @@ fn without_machine(state: &State, spare: usize) -> String {
 }
 
 /// A member that has not started, or that does not vote yet, must do so before the next step.
-fn all_vote(members: &[EtcdMember]) -> Result<(), Blocked> {
+fn all_vote(state: &State, members: &[EtcdMember]) -> Result<(), Blocked> {
+    let without_vote = state.without_vote.first();
     let message = match members
         .iter()
         .find(|member| member.name.is_empty() || member.is_learner)
     {
-        None => return Ok(()),
+        None => match without_vote {
+            None => return Ok(()),
+            Some(machine) => format!("the etcd member of machine {machine} does not vote yet"),
+        },
         Some(member) if member.name.is_empty() => String::from("an etcd member has not started"),
         Some(member) => format!("etcd member {} does not vote yet", member.name),
     };
@@ -119,7 +123,7 @@ fn all_vote(members: &[EtcdMember]) -> Result<(), Blocked> {
 /// The members, if all of them vote and are healthy, and each machine has one.
 pub(super) fn settled(state: &State) -> Result<&[EtcdMember], Blocked> {
     let members = counted(state)?;
-    all_vote(members)?;
+    all_vote(state, members)?;
     is_reported_healthy(state)?;
     let machines = state.machines.len();
     if members.len() != machines {

@@ -165,6 +165,8 @@ fn provide(spec: &Spec, world: &mut Observed) {
     let report = json!({"metadata": {"name": "etcd"}, "status": {"conditions": [
         {"type": "Available", "status": "True", "message": message}]}});
     world.etcd = serde_json::from_value(report).ok().map(Arc::new);
+    // All members of the settled control plane vote.
+    world.voters = None;
     if world.own_members.is_some() {
         world.own_members = Some(Ok(nodes.iter().map(|node| members::healthy(node)).collect()));
     }

@@ -104,6 +104,9 @@ pub struct State {
     pub strayed: Vec<String>,
     /// The control plane nodes that no machine claims, neither by name nor by instance.
     pub unclaimed_nodes: Vec<String>,
+    /// The machines that are not being deleted, and whose etcd member does not vote yet, as the
+    /// etcd operator reports. Machines without a ready node are not among them.
+    pub without_vote: Vec<String>,
     /// Objects that cannot be decoded, and machines without a provider spec.
     pub unparsable: Vec<Unparsable>,
     /// What the state was read from.
@@ -128,6 +131,10 @@ impl State {
         };
         let mut machines: Vec<MachineState> = members_of.iter().map(|machine| around.read(machine)).collect();
         machines.sort_by(|left, right| left.age().cmp(&right.age()));
+        let without_vote = machines
+            .iter()
+            .filter(|machine| around.is_without_vote(machine, &observed));
+        let without_vote: Vec<String> = without_vote.map(|machine| machine.name().to_owned()).collect();
         let mut unparsable = observed.unparsable.clone();
         unparsable.extend(members_of.iter().filter_map(|machine| without_provider_spec(machine)));
         unparsable.sort();
@@ -139,6 +146,7 @@ impl State {
         let strayed = strayed.iter().map(|machine| machine.metadata.name().to_owned());
         Self {
             strayed: strayed.collect(),
+            without_vote,
             unclaimed_nodes,
             machines,
             etcd: health(&observed),
@@ -266,6 +274,20 @@ impl Around<'_> {
         let listed = self.spec.failure_domains.iter().map(Some);
         let mut candidates = std::iter::once(found).chain(listed);
         candidates.find(|domain| record.is_from(template, images, *domain, self.infrastructure, name))
+    }
+
+    /// Whether the etcd operator lists the members that vote, and none has the address of the node.
+    /// The operator counts a learner that has started as available.
+    fn is_without_vote(&self, machine: &MachineState, observed: &Observed) -> bool {
+        let (Some(voters), None) = (&observed.voters, &observed.own_members) else {
+            return false;
+        };
+        let node = machine.node.name().and_then(|name| self.nodes.get(name));
+        let mut addresses = node.into_iter().flat_map(|node| node.internal_addresses()).peekable();
+        machine.is_ready()
+            && !machine.is_deleting()
+            && addresses.peek().is_some()
+            && !addresses.any(|address| voters.contains(&address))
     }
 
     fn node(&self, machine: &Machine) -> NodeState {

@@ -11,7 +11,11 @@
 //! conditions `Available` and `Degraded` of the ClusterOperator join conditions of the operator:
 //! one line `<condition>: <message>` for each line of a message that is not empty.
 
+use core::net::IpAddr;
+use std::collections::BTreeSet;
+
 use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
+use crate::api::core_v1::config_map::ConfigMap;
 use crate::model::EtcdMember;
 
 /// The operator's condition that counts the members.
@@ -85,6 +89,15 @@ pub fn members(operator: &ClusterOperator) -> Option<Vec<EtcdMember>> {
         is_healthy: number < healthy,
     };
     Some((0..all).map(member).collect())
+}
+
+/// The addresses of the members that vote, from the ConfigMap `etcd-endpoints`. The operator lists
+/// a learner only after its promotion, and never the bootstrap host.
+///
+/// Source: cluster-etcd-operator, `pkg/operator/etcdendpointscontroller`.
+pub fn voters(endpoints: &ConfigMap) -> BTreeSet<IpAddr> {
+    let addresses = endpoints.data.values().filter_map(|address| address.parse().ok());
+    addresses.collect()
 }
 
 /// More members than any etcd cluster has. A report of more does not parse.

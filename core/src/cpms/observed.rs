@@ -3,6 +3,7 @@
 //!
 //! Nothing here is derived from the set; see `state` for that.
 
+use core::net::IpAddr;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -26,6 +27,9 @@ pub struct Observed {
     pub infrastructure: Option<Arc<Infrastructure>>,
     /// The ClusterOperator `etcd`; `None` if it does not exist.
     pub etcd: Option<Arc<ClusterOperator>>,
+    /// The addresses of the voting etcd members, as the etcd operator lists them; `None`
+    /// without such a list. Only the controller of ControlPlanes reads them.
+    pub voters: Option<BTreeSet<IpAddr>>,
     /// The etcd members as they answered Capstan, or why they did not; `None` where the etcd
     /// operator reports them. Only the controller of ControlPlanes asks them.
     pub own_members: Option<Result<Vec<EtcdMember>, String>>,

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use capstan_core::api::core_v1::config_map::ETCD_NAMESPACE;
 use capstan_core::api::infrastructure_cluster_x_k8s_io::{CLUSTERS, GROUP, PLATFORMS};
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{self, Home, Reader};
@@ -156,6 +157,7 @@ pub(super) fn watches(machine_api: &str, cluster_api: &str) -> Vec<Watch> {
             match entry.home {
                 Home::MachineApi => watch.within(machine_api),
                 Home::ClusterApi => watch.within(cluster_api),
+                Home::Etcd => watch.within(ETCD_NAMESPACE),
                 Home::Cluster => watch,
             }
         })

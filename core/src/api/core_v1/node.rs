@@ -1,5 +1,7 @@
 //! `Node`: a machine as a member of the cluster.
 
+use core::net::IpAddr;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -40,9 +42,23 @@ pub struct NodeStatus {
     /// `Ready`, and conditions such as `MemoryPressure`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<NodeCondition>,
+    /// The addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<NodeAddress>,
     /// Other fields.
     #[serde(flatten)]
     pub unknown_fields: UnknownFields,
+}
+
+/// An address of a node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeAddress {
+    /// For example `InternalIP` and `Hostname`.
+    #[serde(rename = "type", default)]
+    pub type_: String,
+    /// The address.
+    #[serde(default)]
+    pub address: String,
 }
 
 /// A condition of a node.
@@ -76,6 +92,16 @@ impl Node {
     pub fn is_ready(&self) -> bool {
         self.ready_condition()
             .is_some_and(|condition| condition.status == "True")
+    }
+
+    /// The addresses that other nodes of the cluster use.
+    pub fn internal_addresses(&self) -> impl Iterator<Item = IpAddr> {
+        let internal = self
+            .status
+            .addresses
+            .iter()
+            .filter(|address| address.type_ == "InternalIP");
+        internal.filter_map(|address| address.address.parse().ok())
     }
 
     /// Whether the node has one of the labels of a control plane node.

@@ -20,6 +20,8 @@ macro_rules! bugs {
 bugs! {
     EtcdIgnored "etcd-ignored" in "members" violates ["H1", "H4", "H5"]
         "Every etcd member counts as healthy.";
+    LearnersVote "learners-vote" in "members" violates ["H15"]
+        "An etcd member that is a learner counts as one that votes.";
     GoingUncounted "going-uncounted" in "deletions" violates ["H2", "H5"]
         "A machine that is being deleted does not exist for the controller.";
     GoingStands "going-stands" in "deletions" violates ["H5", "H11", "ESR", "G8"]

@@ -9,6 +9,7 @@ use capstan::runtime::{Metrics, Shared, View};
 use capstan_core::admission::{Admission, Options as AdmissionOptions, Phase};
 use capstan_core::api::config_openshift_io::cluster_operator;
 use capstan_core::api::config_openshift_io::feature_gate::FeatureGate;
+use capstan_core::api::core_v1::config_map::ETCD_NAMESPACE;
 use capstan_core::api::kinds::FEATURE_GATES;
 use capstan_core::api::objects::KindObjects;
 use capstan_core::model::{Edit, Stored};
@@ -130,6 +131,8 @@ impl Environment for Plane {
         world.create_namespace(kinds::NAMESPACE);
         let etcd = cluster_operator::ETCD;
         let _made = world.create(Actor::Installer, &kinds::operator(etcd), objects::operator(etcd));
+        world.create_namespace(ETCD_NAMESPACE);
+        let _made = world.create(Actor::Installer, &kinds::etcd_endpoints(), objects::etcd_endpoints());
         let infrastructure = kinds::infrastructure();
         let _made = world.create(Actor::Installer, &infrastructure, objects::infrastructure());
         let status = objects::infrastructure_status();

@@ -2,7 +2,8 @@
 //! provider uses too, and counts the members in its report.
 //!
 //! A new member has not started at first, then it is a learner, then it votes. The report counts a
-//! learner that has started as available, as cluster-etcd-operator does.
+//! learner that has started as available, and a ConfigMap lists the voters, as
+//! cluster-etcd-operator does.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +12,15 @@ use capstan_core::api::config_openshift_io::cluster_operator;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::control_plane::members::HOOK;
 use capstan_core::model::EtcdMember;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::api::Part;
 use crate::infrastructure::etcd::{Ailments, Host, Members, Observed, Step, is_hooked, with_hook};
 use crate::simulation::engine::schedule::{MINUTE, SECOND};
 use crate::simulation::engine::world::{Actor, World};
 
-use super::kinds;
 use super::state::{Event, Plane};
+use super::{kinds, objects};
 
 const ETCD: Actor = Actor::Named("etcd-operator");
 /// The name of the member of the bootstrap host. It is before the names of all machines.
@@ -107,7 +108,7 @@ impl Plane {
     }
 
     fn reports_anew(&self) -> bool {
-        !self.setup.own_members && self.report() != self.etcd.reported
+        !self.setup.own_members && (self.report() != self.etcd.reported || self.etcd.listed != self.etcd.members.voters)
     }
 
     /// The next step of the operator, or of the nodes. Nodes do not remove members.
@@ -246,6 +247,19 @@ impl World<Plane> {
         self.environment.etcd.reported = report;
         let patch = json!({"status": {"conditions": conditions}});
         let _written = self.patch(ETCD, &kinds::operator(cluster_operator::ETCD), Part::Status, patch);
+        self.write_voters();
+    }
+
+    /// Lists the members that vote, without the bootstrap host.
+    fn write_voters(&mut self) {
+        let etcd = &mut self.environment.etcd;
+        let gone = etcd.listed.difference(&etcd.members.voters);
+        let gone = gone.map(|voter| (voter.clone(), Value::Null));
+        let voters = etcd.members.voters.iter().filter(|voter| *voter != BOOTSTRAP);
+        let voters = voters.map(|voter| (voter.clone(), json!(objects::address(voter))));
+        let data: Map<String, Value> = gone.chain(voters).collect();
+        etcd.listed.clone_from(&etcd.members.voters);
+        let _written = self.patch(ETCD, &kinds::etcd_endpoints(), Part::Main, json!({"data": data}));
     }
 
     /// An administrator restores etcd some time after it lost its quorum.

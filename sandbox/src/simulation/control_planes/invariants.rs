@@ -69,4 +69,8 @@ pub const INVARIANTS: &[Invariant] = &[
         id: "H14",
         text: "a machine is moved for a better spread only once from the same spread to the same failure domain",
     },
+    Invariant {
+        id: "H15",
+        text: "no machine is created or deleted while the member of a machine that stays is a learner",
+    },
 ];

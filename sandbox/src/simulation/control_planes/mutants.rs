@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use capstan::runtime::View;
 use capstan_core::api::config_openshift_io::cluster_operator::{ClusterOperator, ClusterOperatorCondition};
+use capstan_core::api::core_v1::config_map::ConfigMap;
 use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, FINALIZER};
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::objects::CachedObject;
@@ -25,7 +26,7 @@ use crate::simulation::engine::world::World;
 use crate::simulation::hunted::Hunted;
 
 use super::bugs::{BUGS, Bug};
-use super::kinds::{CONTROL_PLANE, HEALTH_CHECK, MACHINE, OPERATOR};
+use super::kinds::{CONFIG_MAP, CONTROL_PLANE, HEALTH_CHECK, MACHINE, OPERATOR};
 use super::scenarios::schedule;
 use super::state::Plane;
 
@@ -130,6 +131,7 @@ impl Bug {
             self.operator(operator, machines);
             true
         });
+        alter::<ConfigMap>(&mut view, CONFIG_MAP, |_endpoints| self != Self::LearnersVote);
         view
     }
 

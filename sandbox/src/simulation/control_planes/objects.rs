@@ -1,8 +1,10 @@
 //! The objects that a run begins with, and the kinds that its API server serves.
 
+use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Result;
+use capstan_core::api::core_v1::config_map::{ETCD_ENDPOINTS, ETCD_NAMESPACE};
 use serde_json::{Value, json};
 
 use crate::api::Kind;
@@ -66,6 +68,21 @@ pub(super) fn type_of(edition: u32) -> String {
 /// The provider spec of the template.
 pub(super) fn template(edition: u32) -> Value {
     objects::provider_spec(&type_of(edition), None)
+}
+
+/// The address of the node of a machine.
+pub(super) fn address(name: &str) -> Ipv4Addr {
+    let hash = name
+        .bytes()
+        .fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    let [_, second, third, fourth] = hash.to_be_bytes();
+    Ipv4Addr::new(10, second, third, fourth)
+}
+
+/// The list of the etcd members that vote.
+pub(super) fn etcd_endpoints() -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": ETCD_ENDPOINTS, "namespace": ETCD_NAMESPACE}})
 }
 
 /// A ControlPlane.

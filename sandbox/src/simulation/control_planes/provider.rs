@@ -156,8 +156,11 @@ impl World<Plane> {
     pub(super) fn set_ready(&mut self, node: &str, status: &str) {
         let now = self.timestamp();
         let now = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now);
-        let patch = json!({"status": {"conditions": [
-            {"type": "Ready", "status": status, "reason": "Simulated", "lastTransitionTime": now.to_string()}]}});
+        let patch = json!({"status": {
+            "addresses": [{"type": "InternalIP", "address": objects::address(node)}],
+            "conditions": [
+                {"type": "Ready", "status": status, "reason": "Simulated", "lastTransitionTime": now.to_string()}],
+        }});
         let _written = self.patch(PROVIDER, &kinds::node(node), Part::Status, patch);
     }
 

@@ -89,6 +89,8 @@ pub(super) struct Etcd {
     pub(super) mute: u32,
     /// The report that is stored, if there is one.
     pub(super) reported: Option<String>,
+    /// The voters that the stored list has.
+    pub(super) listed: BTreeSet<String>,
     /// The next step is in the queue.
     pub(super) is_due: bool,
     /// Etcd lost its quorum, and its restoration is in the queue.

@@ -1,7 +1,11 @@
 //! What a plan must not do although the cluster is not as expected: records of creations, policies
 //! that strip machines, former owners, shared nodes, and objects that cannot be read.
 
+use core::net::IpAddr;
+use std::collections::BTreeSet;
+
 use super::*;
+use crate::api::core_v1::node::NodeAddress;
 use crate::control_plane::removal::leave;
 use crate::cpms::observed::{PendingCreate, UnansweredCreate, Unparsable};
 use crate::cpms::pending_creates::{LAST_CREATED, creation, record};
@@ -37,6 +41,45 @@ fn pending(records: &[&PendingCreation]) -> Vec<PendingCreate> {
         until: at(240),
     };
     records.iter().map(read).collect()
+}
+
+/// Gives each node an address, and lists the members on these machines as voters.
+fn list_voters(observed: &mut Observed, voters: &[&str]) {
+    let nodes = observed.nodes.iter_mut().zip(1_u8..);
+    let nodes = nodes.map(|(node, number)| {
+        let node = Arc::make_mut(node);
+        let address = IpAddr::from([10, 0, 0, number]);
+        node.status.addresses = vec![NodeAddress {
+            type_: "InternalIP".to_owned(),
+            address: address.to_string(),
+        }];
+        voters.contains(&node.metadata.name()).then_some(address)
+    });
+    observed.voters = Some(nodes.flatten().collect());
+}
+
+#[test]
+fn nothing_is_created_or_deleted_while_a_member_is_a_learner_that_the_etcd_operator_counts() {
+    let grows = growing();
+    let mut shrinks = World::settled(5);
+    shrinks.object["spec"]["replicas"] = json!(3);
+    for world in [grows, shrinks] {
+        let names: Vec<&str> = world.hosts.iter().map(Host::name).collect();
+        let all = plan_with(&world, |observed| list_voters(observed, &names));
+        assert!(all.disruptive().is_some(), "{all:?}");
+        let one_learns = plan_with(&world, |observed| list_voters(observed, &names[1..]));
+        assert!(one_learns.disruptive().is_none(), "{one_learns:?}");
+        let [wait] = one_learns.waits.as_slice() else {
+            panic!("{one_learns:?}");
+        };
+        assert_eq!(wait.reason, WaitReason::EtcdMembers);
+        let message = format!("the etcd member of machine {} does not vote yet", names[0]);
+        assert_eq!(wait.message, message);
+        // Nodes without an address, and clusters without the list, do not wait for it.
+        let without_addresses = plan_with(&world, |observed| observed.voters = Some(BTreeSet::new()));
+        assert_eq!(without_addresses, all);
+        assert_eq!(world.plan(), all);
+    }
 }
 
 fn growing() -> World {

@@ -31,6 +31,8 @@ pub(in crate::simulation::control_planes) struct Moment {
     pub(super) object: Option<Arc<ControlPlane>>,
     /// Members that have not been healthy for longer than the report takes.
     pub(super) sick: Arc<BTreeSet<String>>,
+    /// Members that have started and do not vote yet.
+    learners: Arc<BTreeSet<String>>,
 }
 
 impl Moment {
@@ -41,11 +43,14 @@ impl Moment {
         let long = long.filter(|(_, since)| now - **since > REPORTED_WITHIN);
         let sick = long.map(|(member, _)| member.clone());
         let sick = sick.filter(|member| !plane.is_healthy(member));
+        let learners = plane.etcd.members.learners.iter();
+        let learners = learners.filter(|member| !plane.etcd.starting.contains(*member));
         Self {
             machines,
             nodes,
             object: plane.object.clone(),
             sick: Arc::new(sick.collect()),
+            learners: Arc::new(learners.cloned().collect()),
         }
     }
 
@@ -64,6 +69,12 @@ impl Moment {
             let is_ours = is_control_plane(&machine.metadata.labels) || owners.iter().any(|owner| owner.uid == uid);
             !machine.metadata.is_deleting() && is_ours
         })
+    }
+
+    /// Whether the member of a machine that stands is a learner.
+    pub(super) fn is_learning(&self) -> bool {
+        self.standing()
+            .any(|machine| self.learners.contains(machine.metadata.name()))
     }
 
     /// The number of machines that stand.

@@ -109,6 +109,9 @@ impl World<Plane> {
         for invariant in ["H2", "H4"] {
             self.environment.evidence.tests(invariant);
         }
+        if let Some(found) = self.judge_learners(name, moments) {
+            return Some(found);
+        }
         let now = moments.last()?;
         let is_replacement = |moment: &Moment| moment.count() == moment.replicas() && moment.has_outdated();
         let is_wanted = |moment: &Moment| {
@@ -150,6 +153,16 @@ impl World<Plane> {
         None
     }
 
+    /// H15: a machine is created or deleted while a member is a learner.
+    fn judge_learners(&self, name: &str, moments: &[Moment]) -> Found {
+        if moments.iter().any(Moment::is_learning) {
+            self.environment.evidence.tests("H15");
+        }
+        let is_early = !moments.is_empty() && moments.iter().all(Moment::is_learning);
+        let text = || format!("machine {name} is created or deleted while an etcd member is a learner");
+        is_early.then(|| ("H15", text()))
+    }
+
     /// H14: the same move is made again. A process that is killed before it sees the machine, which
     /// then disappears, may repeat it once.
     fn judge_move(&mut self, machine: &Machine, moments: &[Moment]) -> Option<String> {
@@ -175,6 +188,9 @@ impl World<Plane> {
                 "H8",
                 format!("machine {name} is deleted, and it is not of this control plane"),
             ));
+        }
+        if let Some(found) = self.judge_learners(name, moments) {
+            return Some(found);
         }
         let is_fit = |moment: &Moment| {
             moment.count() > moment.replicas() && moment.all_ready() && !moment.has_leaving() && moment.sick.is_empty()
