@@ -32,6 +32,7 @@ pub mod overview;
 pub mod pair;
 mod pause;
 pub mod plan;
+pub mod platforms;
 pub mod progress;
 pub mod reconcile;
 mod record;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use capstan_core::admission::{self, Admission, Feature, LiveObject, LiveRead, Options, Snapshot, Source};
 use capstan_core::api::kinds::Reader;
+use capstan_core::authority::platforms;
 use futures::future::BoxFuture;
 use jiff::SignedDuration;
 use prometheus_client::registry::Registry;
@@ -170,6 +171,11 @@ pub struct Args {
     /// process without --controllers.
     #[arg(long, help_heading = "Controllers")]
     mirroring_controllers: bool,
+    /// With --mirroring-controllers: mirror only on these platforms, such as AWS. The default
+    /// is all platforms.
+    #[arg(long, value_name = "PLATFORM", value_delimiter = ',', value_parser = platforms::named,
+        requires = "mirroring_controllers", help_heading = "Controllers")]
+    mirrored_platforms: Vec<&'static str>,
     /// Also run the controller that creates, replaces and deletes the machines of a
     /// ControlPlane, in a process without other controllers.
     #[arg(long, conflicts_with_all = ["controllers", "mirroring_controllers"], help_heading = "Controllers")]

@@ -53,16 +53,25 @@ struct Mirrored<K> {
 #[derive(Debug)]
 struct Observed {
     pair: Pair,
-    /// The next action. Nothing is done while another sync controller runs.
+    /// The next action. Nothing is done while something stops the controller.
     decision: Decision,
-    other: Option<Other>,
+    stopped: Option<Stopped>,
+}
+
+/// Why nothing is mirrored.
+#[derive(Debug)]
+enum Stopped {
+    /// Another sync controller runs.
+    Other(Other),
+    /// Mirroring is switched off for the platform of the cluster, as a clause.
+    Platform(String),
 }
 
 impl<K: MirroredKind> Mirrored<K> {
-    /// The controller of the objects in these namespaces.
-    fn new(machine_api: &str, cluster_api: &str, metrics: MirroringMetrics) -> Self {
+    /// The controller of the objects in the namespaces of the pairs.
+    fn new(pairs: Pairs, metrics: MirroringMetrics) -> Self {
         Self {
-            pairs: Pairs::new(machine_api, cluster_api),
+            pairs,
             metrics,
             kind: PhantomData,
         }
@@ -199,12 +208,17 @@ impl<K: MirroredKind> Reconcile for Mirrored<K> {
             .ok()
             .flatten()
             .map(|machine| machine.managers.as_slice());
-        let other = other::running(lease, managers.unwrap_or_default(), moment.time);
-        let decision = match &other {
+        let other = || other::running(lease, managers.unwrap_or_default(), moment.time).map(Stopped::Other);
+        let stopped = self.pairs.switched_off(view).map(Stopped::Platform).or_else(other);
+        let decision = match &stopped {
             Some(_) => Decision::Idle,
             None => reconcile::next(&pair, moment.time),
         };
-        Observation::Found(Observed { pair, decision, other })
+        Observation::Found(Observed {
+            pair,
+            decision,
+            stopped,
+        })
     }
 
     async fn read_live<C: Cluster>(
@@ -256,7 +270,14 @@ impl<K: MirroredKind> Reconcile for Mirrored<K> {
     fn report<'a>(&self, reconciled: &Reconciled<'a, Observed>, _state: &mut ()) -> Report<'a> {
         let observed = reconciled.observed;
         let pair = &observed.pair;
-        if let Some(other) = &observed.other {
+        if let Some(Stopped::Platform(evidence)) = &observed.stopped {
+            if self.metrics.switched_off(true) {
+                tracing::warn!(evidence, "Capstan does not mirror");
+            }
+            return Report::default();
+        }
+        self.metrics.switched_off(false);
+        if let Some(Stopped::Other(other)) = &observed.stopped {
             if self.metrics.other_controller(true) {
                 tracing::warn!(
                     evidence = other.evidence,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use capstan::controllers::mirroring::{self, MirroringConfiguration, MirroringMetrics};
 use capstan::runtime::{Election, Metrics, Running};
 use capstan_core::authority::pair::{FullObject, Part};
+use capstan_core::authority::platforms::MirroredPlatforms;
 use capstan_core::authority::spec::Api;
 use capstan_sandbox::control_plane::{ControlPlane, Options, Proxy, wait_until};
 use capstan_sandbox::neighbours::cluster_api::ClusterApi;
@@ -177,10 +178,16 @@ impl Cluster {
 
     /// Starts the controllers, as a new process would.
     pub(crate) async fn controllers(&self) -> Running {
+        self.controllers_of(&MirroredPlatforms::default()).await
+    }
+
+    /// The same, for these platforms only.
+    pub(crate) async fn controllers_of(&self, platforms: &MirroredPlatforms) -> Running {
         let client = self.proxy.client().await.unwrap();
         let configuration = MirroringConfiguration {
             machine_api_namespace: "openshift-machine-api".to_owned(),
             cluster_api_namespace: "openshift-cluster-api".to_owned(),
+            platforms: platforms.clone(),
         };
         let start = self.starts.fetch_add(1, Ordering::Relaxed);
         let election = Election {

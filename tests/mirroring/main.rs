@@ -29,6 +29,7 @@ mod sets;
 mod table;
 
 use capstan_core::authority::pair::Part;
+use capstan_core::authority::platforms::MirroredPlatforms;
 use capstan_core::authority::spec::Api;
 use serde_json::json;
 
@@ -53,6 +54,7 @@ async fn a_machine_is_mirrored_migrated_and_deleted_by_the_table() {
     command::several_objects_are_migrated_one_after_the_other(&cluster).await;
     nothing_is_written_while_another_sync_controller_runs(&cluster).await;
     running.stop().await;
+    nothing_is_written_on_a_platform_that_is_switched_off(&cluster).await;
     crashes::a_migration_ends_after_a_crash_at_every_write(&cluster).await;
     crashes::a_migration_is_cancelled_after_each_write(&cluster).await;
 }
@@ -237,6 +239,23 @@ async fn the_garbage_collector_reaches_no_instance_through_a_mirrored_parent(clu
         assert!(machine.instance.is_some(), "{name}");
         assert_eq!(machine.instances, 1, "{name}");
     }
+}
+
+async fn nothing_is_written_on_a_platform_that_is_switched_off(cluster: &Cluster) {
+    let mut machine = cluster.machine("switched-off", Api::MachineApi, None).await;
+    cluster.gate.close_after(1000);
+    let running = cluster.controllers_of(&MirroredPlatforms::only(&["GCP"])).await;
+    machine
+        .patch(Part::MachineApi, &json!({"metadata": {"labels": {"team": "red"}}}))
+        .await;
+    // The same time as in the test of another sync controller. No event shows that nothing happens.
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    assert_eq!(cluster.gate.writes(), Vec::<String>::new());
+    running.stop().await;
+    cluster.gate.open();
+    let running = cluster.controllers_of(&MirroredPlatforms::only(&["GCP", "AWS"])).await;
+    machine.synchronized(Api::MachineApi).await;
+    running.stop().await;
 }
 
 async fn nothing_is_written_while_another_sync_controller_runs(cluster: &Cluster) {

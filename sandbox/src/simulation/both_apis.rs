@@ -19,6 +19,7 @@
 //! started.
 
 mod actors;
+mod autoscaler;
 mod environment;
 mod invariants;
 mod mutants;

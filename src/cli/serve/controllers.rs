@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use capstan_core::authority::platforms::MirroredPlatforms;
 use capstan_core::cpms::observed::Settings as PlanSettings;
 use jiff::SignedDuration;
 use prometheus_client::registry::Registry;
@@ -170,5 +171,6 @@ fn namespaces(args: &Args) -> MirroringConfiguration {
     MirroringConfiguration {
         machine_api_namespace: args.scope.namespace.clone(),
         cluster_api_namespace: args.scope.authority.cluster_api_namespace.clone(),
+        platforms: MirroredPlatforms::only(&args.mirrored_platforms),
     }
 }

@@ -39,6 +39,7 @@ pub struct MirroringMetrics {
     checks: Family<StateLabel, Gauge>,
     waiting_since: Gauge,
     other_controller: Gauge,
+    switched_off: Gauge,
     known: Arc<Mutex<Known>>,
 }
 
@@ -53,6 +54,7 @@ impl MirroringMetrics {
             checks: Family::default(),
             waiting_since: Gauge::default(),
             other_controller: Gauge::default(),
+            switched_off: Gauge::default(),
             known: Arc::default(),
         };
         for family in [&metrics.machines, &metrics.sets, &metrics.checks] {
@@ -83,6 +85,11 @@ impl MirroringMetrics {
             "capstan_mirroring_other_controller",
             "1 while another sync controller runs, so that Capstan does not mirror",
             metrics.other_controller.clone(),
+        );
+        registry.register(
+            "capstan_mirroring_switched_off",
+            "1 while mirroring is switched off for the platform of the cluster",
+            metrics.switched_off.clone(),
         );
         metrics
     }
@@ -121,12 +128,19 @@ impl MirroringMetrics {
         }
         self.publish_oldest(&known);
         self.other_controller.set(0);
+        self.switched_off.set(0);
     }
 
     /// Whether another sync controller runs. Returns whether that is new.
     pub(super) fn other_controller(&self, runs: bool) -> bool {
         let value = i64::from(runs);
         self.other_controller.set(value) != value
+    }
+
+    /// Whether mirroring is switched off for the platform. Returns whether that is new.
+    pub(super) fn switched_off(&self, is_off: bool) -> bool {
+        let value = i64::from(is_off);
+        self.switched_off.set(value) != value
     }
 
     fn family(&self, kind: Kind) -> Option<&Family<StateLabel, Gauge>> {

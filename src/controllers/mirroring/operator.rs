@@ -33,11 +33,9 @@ pub(super) struct Operator {
 }
 
 impl Operator {
-    /// The controller for the objects in these namespaces.
-    pub(super) fn new(machine_api: &str, cluster_api: &str) -> Self {
-        Self {
-            pairs: Pairs::new(machine_api, cluster_api),
-        }
+    /// The controller for the objects in the namespaces of the pairs.
+    pub(super) fn new(pairs: Pairs) -> Self {
+        Self { pairs }
     }
 
     fn operator(view: &View) -> Option<FullObject> {
@@ -93,7 +91,7 @@ impl Reconcile for Operator {
         let (true, Ok(lease), Some(operator)) = (view.synced, self.pairs.lease(view), Self::operator(view)) else {
             return Observation::Nothing;
         };
-        if other::running(lease, &[], moment.time).is_some() {
+        if self.pairs.switched_off(view).is_some() || other::running(lease, &[], moment.time).is_some() {
             return Observation::Nothing;
         }
         let next = state.and_then(|last| last.checked_add(PERIOD).ok());

@@ -11,6 +11,7 @@ use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds;
 use capstan_core::authority::other::LEASE;
 use capstan_core::authority::pair::{FullObject, Pair, Surroundings};
+use capstan_core::authority::platforms::MirroredPlatforms;
 use capstan_core::authority::spec::{Api, Kind, PairMember};
 use capstan_core::model::NamespacedName;
 use futures::future::try_join_all;
@@ -31,6 +32,7 @@ pub(super) struct Pairs {
     machines: BTreeMap<&'static str, KindInfo>,
     pub(super) templates: BTreeMap<&'static str, KindInfo>,
     clusters: BTreeMap<&'static str, KindInfo>,
+    platforms: MirroredPlatforms,
 }
 
 /// The objects of a kind are not known.
@@ -45,7 +47,21 @@ impl Pairs {
             machines: objects::machines(),
             templates: objects::templates(),
             clusters: objects::clusters(),
+            platforms: MirroredPlatforms::default(),
         }
+    }
+
+    /// The same, for these platforms only.
+    pub(super) fn of_platforms(self, platforms: MirroredPlatforms) -> Self {
+        Self { platforms, ..self }
+    }
+
+    /// Why nothing is mirrored on the platform of the cluster, if it is switched off.
+    pub(super) fn switched_off(&self, view: &View) -> Option<String> {
+        let found = view
+            .objects
+            .get::<StoredObject>(&kinds::INFRASTRUCTURES, "", infrastructure::NAME);
+        self.platforms.obstacle(found.map(|found| found.value()))
     }
 
     fn home(&self, kind: &KindInfo) -> &str {

@@ -3,23 +3,27 @@
 
 use std::sync::Arc;
 
+use capstan_core::authority::platforms::MirroredPlatforms;
 use kube::Client as KubeClient;
 
 use super::kind::{Checks, Machines, Sets};
 use super::operator::Operator;
+use super::pairs::Pairs;
 use super::{Mirrored, MirroringMetrics, objects};
 use crate::runtime::{Caches, Election, Running};
 
 /// The default name of the Lease.
 pub const LEASE: &str = "capstan-mirroring";
 
-/// The namespaces of both APIs.
+/// What the controllers mirror.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MirroringConfiguration {
     /// The namespace of the Machine API.
     pub machine_api_namespace: String,
     /// The namespace of Cluster API.
     pub cluster_api_namespace: String,
+    /// The platforms for which they mirror.
+    pub platforms: MirroredPlatforms,
 }
 
 /// Starts to watch what the controllers read.
@@ -27,6 +31,7 @@ pub fn caches(client: &KubeClient, configuration: &MirroringConfiguration) -> Ar
     let MirroringConfiguration {
         machine_api_namespace,
         cluster_api_namespace,
+        ..
     } = configuration;
     Caches::start(client, &objects::watches(machine_api_namespace, cluster_api_namespace))
 }
@@ -42,12 +47,14 @@ pub fn start(
     let MirroringConfiguration {
         machine_api_namespace,
         cluster_api_namespace,
+        platforms,
     } = configuration;
+    let pairs = || Pairs::new(machine_api_namespace, cluster_api_namespace).of_platforms(platforms.clone());
     let running = Running::new(client, election, metrics.runtime.clone());
-    let machines = Mirrored::<Machines>::new(machine_api_namespace, cluster_api_namespace, metrics.clone());
-    let sets = Mirrored::<Sets>::new(machine_api_namespace, cluster_api_namespace, metrics.clone());
-    let checks = Mirrored::<Checks>::new(machine_api_namespace, cluster_api_namespace, metrics);
-    let operator = Operator::new(machine_api_namespace, cluster_api_namespace);
+    let machines = Mirrored::<Machines>::new(pairs(), metrics.clone());
+    let sets = Mirrored::<Sets>::new(pairs(), metrics.clone());
+    let checks = Mirrored::<Checks>::new(pairs(), metrics);
+    let operator = Operator::new(pairs());
     running
         .with(machines, caches.subscribe(), caches)
         .with(sets, caches.subscribe(), caches)

@@ -3,6 +3,7 @@
 
 use super::Mirrored;
 use super::kind::{Checks, Machines, Sets};
+use super::pairs::Pairs;
 use crate::runtime::Reconcile;
 
 pub use super::metrics::MirroringMetrics;
@@ -10,15 +11,15 @@ pub use super::objects::{LEASES, NamedObject, SECRETS, StoredObject};
 
 /// The controller of Machines.
 pub fn machines(machine_api: &str, cluster_api: &str, metrics: MirroringMetrics) -> impl Reconcile {
-    Mirrored::<Machines>::new(machine_api, cluster_api, metrics)
+    Mirrored::<Machines>::new(Pairs::new(machine_api, cluster_api), metrics)
 }
 
 /// The controller of MachineSets.
 pub fn sets(machine_api: &str, cluster_api: &str, metrics: MirroringMetrics) -> impl Reconcile {
-    Mirrored::<Sets>::new(machine_api, cluster_api, metrics)
+    Mirrored::<Sets>::new(Pairs::new(machine_api, cluster_api), metrics)
 }
 
 /// The controller of MachineHealthChecks.
 pub fn checks(machine_api: &str, cluster_api: &str, metrics: MirroringMetrics) -> impl Reconcile {
-    Mirrored::<Checks>::new(machine_api, cluster_api, metrics)
+    Mirrored::<Checks>::new(Pairs::new(machine_api, cluster_api), metrics)
 }

@@ -183,6 +183,7 @@ impl Environment for BothApis {
             Event::Read(role, name) => world.read(role, name),
             Event::Act(role, name, seen) => world.carry_out(role, &name, &seen),
             Event::Request(name, api) => world.ask_for(MACHINE, &name, api),
+            Event::Scale(api, grows, delay) => world.scale_read_set(api, grows, delay),
         }
     }
 

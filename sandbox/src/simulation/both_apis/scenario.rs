@@ -68,6 +68,8 @@ fn migrations(authority: Api) -> PairSchedule {
         (9, Act::Edit(0)),
         (10, Act::EditSet),
         (11, Act::Scale(3)),
+        (12, Act::Autoscale(true, 1000)),
+        (13, Act::Autoscale(false, 1000)),
         (15, Act::Migrate(0, back)),
         (15, Act::MigrateSet(back)),
         (15, Act::MigrateCheck(back)),
@@ -107,7 +109,7 @@ fn act(random: &mut Random) -> Act {
     } else {
         Api::ClusterApi
     };
-    match random.below(20) {
+    match random.below(23) {
         0..=4 => Act::Migrate(position, api),
         5..=6 => Act::MigrateSet(api),
         7 => Act::MigrateCheck(api),
@@ -118,6 +120,7 @@ fn act(random: &mut Random) -> Act {
         16 => Act::Break(position),
         17 => Act::Delete(position, api),
         18 => Act::DeleteMirrorSet,
+        20..=22 => Act::Autoscale(random.permille(500), time(random.between(100, 30_000))),
         _ if random.permille(300) => Act::DeleteSet,
         _ => Act::Delete(position, api),
     }

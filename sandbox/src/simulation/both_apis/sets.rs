@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use capstan_core::authority::finalizers;
 use capstan_core::authority::pair::FullObject;
+use capstan_core::authority::spec::Api;
 use serde_json::{Value, json};
 
 use crate::simulation::engine::world::World;
 
 use super::actors::{actor, key_of};
+use super::autoscaler::is_marked;
 use super::objects::{CLUSTER_API, INFRASTRUCTURE, MACHINE, MACHINE_API, MIRROR, TEMPLATE};
 use super::objects::{of_cluster_api, of_machine_api};
 use super::state::{BothApis, ReadObjects, Role, is_owned};
@@ -19,6 +21,15 @@ fn members<'a>(set: &FullObject, machines: &'a [Arc<FullObject>]) -> (Vec<&'a Fu
     let owned = machines.filter(|machine| is_owned(machine, set.uid()));
     let wanted = set.value.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1);
     (owned.collect(), usize::try_from(wanted).unwrap_or_default())
+}
+
+/// The Machines that are not being deleted. Those that the autoscaler marked are last, because the
+/// last ones are deleted first.
+fn in_order<'a>(all: &[&'a FullObject], api: Api) -> Vec<&'a FullObject> {
+    let alive = all.iter().copied().filter(|machine| !machine.member.deleting);
+    let mut alive: Vec<&FullObject> = alive.collect();
+    alive.sort_by_key(|machine| is_marked(machine, api));
+    alive
 }
 
 fn owner(set: &FullObject) -> Value {
@@ -48,7 +59,7 @@ impl World<BothApis> {
         // Creations and deletions wait until the controller sees the earlier ones.
         let stale = self.of_kind(MACHINE).len() != seen.machines.len();
         let (all, wanted) = members(set, &seen.machines);
-        let alive: Vec<&&FullObject> = all.iter().filter(|machine| !machine.member.deleting).collect();
+        let alive = in_order(&all, Api::MachineApi);
         if alive.len() < wanted && !stale {
             let machine = self.new_name(name);
             let template = set.value.pointer("/spec/template").cloned().unwrap_or_default();
@@ -81,7 +92,7 @@ impl World<BothApis> {
         }
         let stale = self.of_kind(MIRROR).len() != seen.machines.len();
         let (all, wanted) = members(set, &seen.machines);
-        let alive: Vec<&&FullObject> = all.iter().filter(|machine| !machine.member.deleting).collect();
+        let alive = in_order(&all, Api::ClusterApi);
         if set.member.deleting {
             if let Some(machine) = alive.first() {
                 let machine = machine.member.name.clone();

@@ -53,6 +53,9 @@ pub(crate) enum Act {
     DeleteSet,
     /// The node of a Machine fails.
     Break(usize),
+    /// The autoscaler asks for one Machine more, or less, so many milliseconds after it read the
+    /// MachineSet.
+    Autoscale(bool, i64),
 }
 
 impl From<Act> for Incident<Act> {
@@ -82,6 +85,8 @@ pub(crate) enum Event {
     Act(Role, String, Box<ReadObjects>),
     /// A user requests an API for a Machine again.
     Request(String, Api),
+    /// The autoscaler acts on the MachineSet of an API that it read: see [`Act::Autoscale`].
+    Scale(Api, bool, i64),
 }
 
 /// What a controller read.

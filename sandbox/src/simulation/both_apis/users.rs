@@ -30,6 +30,7 @@ impl World<BothApis> {
             Act::Edit(position) => self.edit(*position),
             Act::EditSet => self.edit_set(),
             Act::Scale(replicas) => self.change_set(json!({"spec": {"replicas": replicas}})),
+            Act::Autoscale(grows, delay) => self.autoscale(*grows, *delay),
             Act::Delete(position, api) => self.delete_machine(*position, *api),
             Act::DeleteMirrorSet => self.delete_set(false),
             Act::DeleteSet => self.delete_set(true),
@@ -72,7 +73,7 @@ impl World<BothApis> {
     }
 
     /// The authoritative object of a kind, while no migration runs. Both are locked then.
-    fn authoritative(&self, kind: KindId, name: &str) -> Option<(Api, Arc<FullObject>)> {
+    pub(super) fn authoritative(&self, kind: KindId, name: &str) -> Option<(Api, Arc<FullObject>)> {
         let object = self.get(&key(kind, Api::MachineApi, name))?;
         let api = Api::parse(object.text("/status/authoritativeAPI")?)?;
         let found = self.get(&key(kind, api, name))?;

@@ -85,6 +85,7 @@ impl World<Plane> {
                 observation
                     .typed
                     .get::<MachineHealthCheck>()
+                    .filter(|_| change.kind != ChangeKind::Deleted)
                     .and_then(|check| judge_check(check, moments))
             }
             _ => None,
