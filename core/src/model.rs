@@ -34,4 +34,4 @@ pub use revision::{canonical_json, derived_suffix, hex_hash};
 pub use similar::distance;
 pub use stored::{Stored, is_same};
 pub use verdict::{LONGEST_WARNING, LONGEST_WARNINGS, RuleInfo, Verdict, Warning};
-pub use violation::{Violation, ViolationKind, shorten, sort_violations};
+pub use violation::{NO_FIELD, Violation, ViolationKind, shorten, sort_violations};

@@ -390,8 +390,7 @@ fn as_text(row: &Row) -> String {
     match &row.checked.status {
         Some(status) if row.checked.violations.is_empty() => text.push_str(&format!("  {}\n", status.message)),
         _ => {
-            // The API server reports a hint about the whole object with the field `<nil>`.
-            let is_hint = |violation: &&Violation| violation.path.as_str() == "<nil>";
+            let is_hint = |violation: &&Violation| !violation.has_field();
             let violations = &row.checked.violations;
             for violation in violations.iter().filter(|violation| !is_hint(violation)) {
                 text.push_str(&format!("  {violation}\n"));

@@ -11,6 +11,7 @@ use anyhow::{Context as _, bail};
 use capstan_core::cpms::machine_state::{MachineState, NodeState};
 use capstan_core::cpms::progress::progress;
 use capstan_core::cpms::spec::SetState;
+use capstan_core::kcp::observed::is_control_plane;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
@@ -180,6 +181,12 @@ fn of_documents(args: &Args, documents: &[Document], source: &str) -> anyhow::Re
         return Ok(ExitCode::SUCCESS);
     }
     if !is_about_control_plane(documents) {
+        if documents.iter().any(|document| is_control_plane(&document.object)) {
+            bail!(
+                "the files must not contain a ControlPlaneMachineSet beside a KubeadmControlPlane; give the objects of \
+                 one of them, or use -o html, which shows both"
+            );
+        }
         bail!(
             "the files must contain a KubeadmControlPlane or a MachinePool; `capstan plan -f` shows a \
              ControlPlaneMachineSet"

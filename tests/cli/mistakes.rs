@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::control_plane::{cluster, control_plane, list};
 use super::{Folder, capstan, machine, path, set, stderr, stdout};
@@ -502,4 +502,40 @@ fn w76_check_refuses_metadata_that_an_api_server_refuses() {
             );
         }
     }
+}
+
+#[test]
+fn w88_each_result_in_sarif_has_its_rule_and_none_names_a_field_that_does_not_exist() {
+    let mut object = set();
+    object["spec"]["replicas"] = json!("3");
+    object["spec"].as_object_mut().unwrap().remove("selector");
+    let output = capstan(&["check", "-o", "sarif", "-"], &object.to_string());
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let run = &report["runs"][0];
+    let list = |of: &Value| of.as_array().unwrap().clone();
+    let rules: Vec<Value> = list(&run["tool"]["driver"]["rules"])
+        .iter()
+        .map(|rule| rule["id"].clone())
+        .collect();
+    let results = list(&run["results"]);
+    let hints = results.iter().filter(|result| result["level"] == "note");
+    assert_eq!(hints.count(), 1, "the rules that were not checked: {results:?}");
+    for result in &results {
+        assert!(rules.contains(&result["ruleId"]), "{result}");
+        assert!(
+            !result["message"]["text"].as_str().unwrap().contains("<nil>"),
+            "{result}"
+        );
+    }
+}
+
+#[test]
+fn w89_the_state_of_files_with_two_control_planes_names_both() {
+    let kubeadm = json!({"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
+        "metadata": {"name": "a", "namespace": "default"}, "spec": {}});
+    let output = capstan(&["status", "-f", "-"], &list(&[set(), kubeadm]));
+    assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+    let must = "must not contain a ControlPlaneMachineSet beside a KubeadmControlPlane";
+    assert!(stderr(&output).contains(must), "{}", stderr(&output));
 }

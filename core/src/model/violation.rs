@@ -60,6 +60,9 @@ impl ViolationKind {
     }
 }
 
+/// The path of a violation that concerns no field, as the API server writes it.
+pub const NO_FIELD: &str = "<nil>";
+
 /// A reason to refuse an object: the field, its value, what is allowed, and what to do instead.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
@@ -113,6 +116,11 @@ impl Violation {
     pub fn advice(mut self, advice: impl Into<String>) -> Self {
         self.advice = advice.into();
         self
+    }
+
+    /// Whether the violation names a field.
+    pub fn has_field(&self) -> bool {
+        self.path.as_str() != NO_FIELD
     }
 
     /// The message of a cause, without the path.

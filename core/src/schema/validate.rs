@@ -6,10 +6,7 @@ use super::correlate::{Pair, Stored};
 use super::node::{Additional, Bound, Schema, Type};
 use super::trail::Trail;
 use super::{format, lists, rules};
-use crate::model::{Violation, ViolationKind, sort_violations};
-
-/// The path of violations that the API server reports without a field.
-const NO_FIELD: &str = "<nil>";
+use crate::model::{NO_FIELD, Violation, ViolationKind, sort_violations};
 
 impl Schema {
     /// The violations of a create or, with an `old` object, of an update, ordered by path. Both

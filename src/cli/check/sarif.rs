@@ -1,5 +1,7 @@
 //! Formats the result of a check as SARIF 2.1.0, which code hosts show beside the lines.
 
+use std::collections::BTreeSet;
+
 use capstan_core::model::{RuleInfo, rule_link};
 use serde_json::{Value, json};
 
@@ -13,7 +15,10 @@ pub(super) fn report(rows: &[Row], rules: &[RuleInfo]) -> Value {
                 .checked
                 .violations
                 .iter()
-                .map(|violation| result(row, &violation.rule, "error", &violation.to_string()));
+                .map(|violation| match violation.has_field() {
+                    true => result(row, &violation.rule, "error", &violation.to_string()),
+                    false => result(row, &violation.rule, "note", &violation.plainly()),
+                });
             let bare = row
                 .checked
                 .status
@@ -28,12 +33,16 @@ pub(super) fn report(rows: &[Row], rules: &[RuleInfo]) -> Value {
             refusals.chain(bare).chain(warnings).collect::<Vec<_>>()
         })
         .collect();
-    let rules: Vec<Value> = rules
+    let mut rules: Vec<Value> = rules
         .iter()
         .map(|rule| {
             json!({ "id": rule.id, "shortDescription": { "text": rule.message }, "helpUri": rule_link(&rule.id) })
         })
         .collect();
+    let known: BTreeSet<&str> = rules.iter().filter_map(|rule| rule["id"].as_str()).collect();
+    let ids = results.iter().filter_map(|result| result["ruleId"].as_str());
+    let others: BTreeSet<&str> = ids.filter(|id| !known.contains(id)).collect();
+    rules.extend(others.into_iter().map(built_in).collect::<Vec<_>>());
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -42,6 +51,15 @@ pub(super) fn report(rows: &[Row], rules: &[RuleInfo]) -> Value {
             "results": results,
         }],
     })
+}
+
+/// A rule of the API server, or of the command itself. It has no page.
+fn built_in(id: &str) -> Value {
+    let text = match id.starts_with("schema-") {
+        true => "must fit the schema of the CustomResourceDefinition",
+        false => "must be an object that the API server stores",
+    };
+    json!({ "id": id, "shortDescription": { "text": text } })
 }
 
 fn result(row: &Row, rule: &str, level: &str, text: &str) -> Value {
