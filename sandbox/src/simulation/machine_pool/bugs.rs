@@ -68,7 +68,7 @@ pub enum Bug {
 /// repeated, and no deletion hangs.
 pub const BUGS: &[(Bug, Mode, u64, &[&str])] = &[
     (Bug::NoLiveRead, Mode::Extend, 0, &["M1"]),
-    (Bug::WrongMachine, Mode::Extend, 0, &["M1"]),
+    (Bug::WrongMachine, Mode::Extend, 0, &["M1", "M5"]),
     (Bug::NeverDeletes, Mode::Extend, 0, &["M4", "M5"]),
     (Bug::NeverPatches, Mode::Extend, 0, &["M4", "M5", "G8"]),
     (Bug::DeletesInstance, Mode::Extend, 0, &["M2", "M3", "M4"]),
