@@ -4,6 +4,7 @@ mod conditions;
 mod edit;
 mod link;
 mod names;
+mod not_stored;
 mod object_ref;
 mod path;
 mod pending;
@@ -21,6 +22,7 @@ pub use conditions::{NewCondition, StoredCondition, merge_conditions, standard_c
 pub use edit::{Edit, Operation, Propagation, User};
 pub use link::{DOCUMENTATION, has_link, refusal_link, rule_link};
 pub use names::{is_label_key, is_label_name, is_label_value, is_subdomain};
+pub use not_stored::NotStored;
 pub use object_ref::{NamespacedName, ObjectRef};
 pub use path::FieldPath;
 pub use pending::{

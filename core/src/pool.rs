@@ -9,6 +9,7 @@
 pub mod action;
 #[cfg(test)]
 mod defects;
+pub mod deferral;
 mod desired;
 pub mod observed;
 mod order;
@@ -16,6 +17,7 @@ mod own;
 pub mod plan;
 mod progress;
 pub mod records;
+mod recreation;
 pub mod removal;
 pub mod report;
 mod rollout;
@@ -30,6 +32,8 @@ mod tests;
 mod version;
 
 pub use action::Mode;
+pub use recreation::Recreations;
+pub use strategy::max_surge;
 
 /// The types of the conditions that Capstan alone sets.
 pub mod condition {

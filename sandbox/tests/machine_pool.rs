@@ -9,7 +9,8 @@
 )]
 
 use capstan_core::pool::Mode;
-use capstan_sandbox::simulation::machine_pool::{bugs, simulate};
+use capstan_sandbox::simulation::Simulation;
+use capstan_sandbox::simulation::machine_pool::{MODES, bugs, controller, simulate, special};
 use capstan_sandbox::simulation::show;
 
 /// How many schedules run in each mode; `CAPSTAN_POOL_SEEDS` sets another number.
@@ -39,6 +40,33 @@ fn a_pool_of_capstan_alone_keeps_its_promises_while_groups_lag_lie_and_vanish() 
 fn v121_a_machine_that_lost_a_label_under_another_leader_is_found() {
     let summary = simulate(Mode::Own, 102, 1, 1).unwrap();
     assert!(summary.violations.is_empty(), "{}", show::declared(&summary));
+}
+
+/// Runs two schedules of a situation. A violation is not shrunk: there are no faults.
+fn holds_in(situation: impl Fn() -> Simulation) {
+    for seed in 0..2 {
+        let outcome = situation().trace(seed).unwrap();
+        assert!(outcome.violation.is_none(), "seed {seed}: {:?}", outcome.violation);
+    }
+}
+
+#[test]
+fn v190_a_machine_that_others_delete_at_once_is_created_less_and_less_often() {
+    holds_in(|| special::fight(Mode::Own, || controller(Mode::Own)).unwrap());
+}
+
+#[test]
+fn v191_a_status_of_which_the_crd_drops_fields_is_not_written_again_and_again() {
+    for (mode, _) in MODES {
+        holds_in(|| special::few_fields(mode, move || controller(mode)).unwrap());
+    }
+}
+
+#[test]
+fn a_provider_that_surges_replaces_all_machines_while_none_is_missing() {
+    for (mode, _) in MODES {
+        holds_in(|| special::surge(mode, move || controller(mode)).unwrap());
+    }
 }
 
 #[test]

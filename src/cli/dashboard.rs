@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use self::edit::Edits;
+use super::machine_pool::Machinepools;
 use super::observe::ObservedCluster;
 use super::page_report::{self, Live};
 use super::{documents, observe};
@@ -83,7 +84,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         let edits = Edits::new(&args.files, &args.cluster, None)?;
         let documents = documents::read_surroundings(&args.files)?;
-        let content = page_report::of_documents(&documents, &args.cluster, Timestamp::now())?;
+        let content = page_report::of_documents(&documents, &args.cluster, Machinepools::default(), Timestamp::now())?;
         let (_updates, receiver) = watch::channel(Arc::new(Ok(content)));
         let name = match args.files.len() {
             1 => String::from("1 file or folder, read at the start"),

@@ -45,6 +45,7 @@ use mirrored::Pairs;
 pub(super) fn of_documents(
     documents: &[Document],
     cluster: &ObservedCluster,
+    machinepools: Machinepools,
     now: Timestamp,
 ) -> anyhow::Result<Content> {
     let is = |kind: &'static str| move |document: &Document| document.key().0 == kind;
@@ -69,7 +70,7 @@ pub(super) fn of_documents(
     for report in kubeadm_control_planes(documents, now) {
         page.add(report);
     }
-    for report in machine_pools(documents, now) {
+    for report in machine_pools(documents, machinepools, now) {
         page.add(report);
     }
     page.finish()
@@ -181,15 +182,14 @@ fn kubeadm_control_planes(documents: &[Document], now: Timestamp) -> Vec<anyhow:
     all.iter().map(|own| report(own)).collect()
 }
 
-/// The reports of all MachinePools. The core manager of Cluster API creates their
-/// Machines.
-fn machine_pools(documents: &[Document], now: Timestamp) -> Vec<anyhow::Result<Report>> {
+/// The reports of all MachinePools.
+fn machine_pools(documents: &[Document], machinepools: Machinepools, now: Timestamp) -> Vec<anyhow::Result<Report>> {
     let pools = documents.iter().filter(|document| is_pool(&document.object));
     let has_nodes = documents.iter().any(|document| document.key().0 == node::KIND);
     let report = |own: &Document| {
         let is_around = |other: &&Document| !is_pool(&other.object) || other.key() == own.key();
         let around: Vec<Document> = documents.iter().filter(is_around).cloned().collect();
-        let mut report = Report::of(machine_pool::plan(&around, Machinepools::default(), now)?, None)?;
+        let mut report = Report::of(machine_pool::plan(&around, machinepools, now)?, None)?;
         let replicas = own.object.pointer("/spec/replicas").and_then(Value::as_u64);
         if let Some(replicas) = replicas.and_then(|replicas| usize::try_from(replicas).ok()) {
             report.count_towards(replicas);

@@ -163,21 +163,18 @@ async fn show_both_apis(args: &Args) -> anyhow::Result<ExitCode> {
 /// Prints the status of a KubeadmControlPlane or of a MachinePool from its objects.
 fn of_documents(args: &Args, documents: &[Document], source: &str) -> anyhow::Result<ExitCode> {
     let now = args.now.unwrap_or_else(Timestamp::now);
+    if args.output.is_page() {
+        let content = page_report::of_documents(documents, &args.cluster, args.machinepools, now)?;
+        print(&args.output.draw(content, source, now))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if machine_pool::is_about_pool(documents) && !is_about_control_plane(documents) {
-        if args.output.is_page() {
-            bail!("-o html and -o svg must not be used for a MachinePool; use -o text or -o json");
-        }
         let (report, text) = machine_pool::state(documents, args.machinepools, now)?;
         print(&match args.output {
             Output::Json => pretty(&report)?,
             Output::Yaml => yaml(&report)?,
             Output::Text | Output::Html | Output::Svg => text,
         })?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if args.output.is_page() {
-        let content = page_report::of_documents(documents, &args.cluster, now)?;
-        print(&args.output.draw(content, source, now))?;
         return Ok(ExitCode::SUCCESS);
     }
     if !is_about_control_plane(documents) {

@@ -23,12 +23,12 @@ use capstan_core::api::cluster_x_k8s_io::{label, label_value};
 use capstan_core::api::infrastructure_cluster_x_k8s_io::Infrastructure;
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{CLUSTER_API_CLUSTERS, CLUSTER_API_MACHINES, MACHINE_POOLS, NODES};
-use capstan_core::model::{NamespacedName, ObjectRef};
+use capstan_core::model::{NamespacedName, NotStored, ObjectRef};
 use capstan_core::pool::action::{Action, Plan, Step as CoreStep};
 use capstan_core::pool::observed::Observed;
 use capstan_core::pool::plan::{WaitReason, plan};
 use capstan_core::pool::state::State as PoolState;
-use capstan_core::pool::{Mode, records, removal, status};
+use capstan_core::pool::{Mode, Recreations, deferral, records, removal, status};
 use jiff::SignedDuration;
 use serde_json::json;
 
@@ -64,8 +64,10 @@ pub struct MachinePools<W> {
 /// What is kept of a pool between reconciles.
 #[derive(Debug, Default)]
 pub struct State {
-    /// The CRD of MachinePools drops the selector.
-    drops_selector: bool,
+    /// What the API server does not store of the status of the pool and of its records.
+    not_stored: BTreeMap<ObjectRef, NotStored>,
+    /// The Machines that were created again.
+    recreations: Recreations,
 }
 
 /// A pool at one moment, and what is to be done about it.
@@ -231,8 +233,9 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         kinds::watches()
     }
 
-    /// The pools of the object: of a Cluster by its name, of a machine by its label, and of an
-    /// infrastructure object by its name. All pools of the namespace if the object is gone.
+    /// The pools of the object: of a Cluster by its name, of a machine by its label or that of its
+    /// counterpart, and of an infrastructure object by its name. All pools of the namespace if the
+    /// object is gone, and nothing tells its pool.
     fn affected(&self, changed: &ObjectRef, view: &View) -> Vec<ObjectRef> {
         if MACHINE_POOLS.is_kind_of(changed) {
             return vec![changed.clone()];
@@ -240,19 +243,23 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         let (namespace, name) = (changed.namespace.as_str(), changed.name.as_str());
         let metadata = view.objects.metadata(changed);
         let label = metadata.and_then(|metadata| metadata.labels.get(label::POOL_NAME));
+        let counterpart = self.kinds.counterparts(changed).into_iter().find_map(|object| {
+            let metadata = view.objects.metadata(&object)?;
+            metadata.labels.get(label::POOL_NAME).cloned()
+        });
         let is_cluster = CLUSTER_API_CLUSTERS.is_kind_of(changed);
         let concerns = |pool: &&Arc<MachinePool>| {
             let template = &pool.spec.template.spec;
             if is_cluster {
                 return pool.spec.cluster_name == name;
             }
-            match (metadata, label) {
-                (None, _) => true,
+            let references = [&template.infrastructure_ref, &template.bootstrap.config_ref];
+            let is_referred = references.into_iter().any(|reference| reference.name == name);
+            match (metadata, label.or(counterpart.as_ref())) {
                 (Some(_), Some(label)) => *label == label_value(pool.metadata.name()),
-                (Some(_), None) => {
-                    let references = [&template.infrastructure_ref, &template.bootstrap.config_ref];
-                    references.into_iter().any(|reference| reference.name == name)
-                }
+                (None, Some(label)) => is_referred || *label == label_value(pool.metadata.name()),
+                (Some(_), None) => is_referred,
+                (None, None) => true,
             }
         };
         view.within::<MachinePool>(&MACHINE_POOLS, namespace)
@@ -285,7 +292,7 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         key: &ObjectRef,
         view: &View,
         _source: Source,
-        _state: &mut State,
+        state: &mut State,
         moment: Moment,
     ) -> Observation<Found> {
         let pool = view
@@ -299,9 +306,10 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         let observed = self.observed(pool, key, view, &needed);
         let (observed, names) = observed.unzip();
         let assessed = observed.map(|observed| {
-            let state = PoolState::observe(&observed, moment.time);
-            let plan = plan(&state, self.mode, moment.time);
-            (state, plan)
+            let mut pool = PoolState::observe(&observed, moment.time);
+            deferral::observe(&mut state.recreations, &mut pool);
+            let plan = plan(&pool, self.mode, moment.time);
+            (pool, plan)
         });
         let nodes_of = assessed.as_ref().and_then(|(state, _)| nodes_of(state));
         Observation::Found(Found {
@@ -454,7 +462,12 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         let mut writes = Vec::new();
         // The spec is not read.
         let stored = json!({"metadata": observed.pool.metadata, "status": observed.pool.status});
-        let patch = status::patch(&stored, pool, self.mode, plan, !state.drops_selector, now);
+        let members: BTreeSet<&str> = pool.members.iter().map(|member| member.name.as_str()).collect();
+        let is_known = |object: &ObjectRef| MACHINE_POOLS.is_kind_of(object) || members.contains(object.name.as_str());
+        state.not_stored.retain(|object, _| is_known(object));
+        let everything = NotStored::default();
+        let not_stored = |object: &ObjectRef| state.not_stored.get(object).unwrap_or(&everything);
+        let patch = status::patch(&stored, pool, self.mode, plan, not_stored(&observed.key), now);
         if let Some(patch) = patch.filter(|_| is_current(&observed.key)) {
             let verb = Verb::PatchStatus(patch);
             writes.push(Write::new(
@@ -467,7 +480,7 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         if !pool.is_paused() {
             for member in &pool.members {
                 let object = CLUSTER_API_MACHINES.object(&observed.key.namespace, &member.name);
-                let patch = records::status(member, now).filter(|_| is_current(&object));
+                let patch = records::status(member, not_stored(&object), now).filter(|_| is_current(&object));
                 writes.extend(patch.map(|patch| {
                     let verb = Verb::PatchStatus(patch);
                     Write::new(&CLUSTER_API_MACHINES, &object.namespace, &object.name, verb)
@@ -479,13 +492,14 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
 
     fn stored(&self, _observed: &Found, write: &Write, written: &crate::runtime::Written, state: &mut State) {
         let Verb::PatchStatus(patch) = &write.verb else { return };
-        let selects = patch.pointer("/status/selector").is_some();
-        if MACHINE_POOLS.is_kind_of(&write.object) && selects {
-            state.drops_selector = written.status.get("selector").is_none();
+        let mut known = state.not_stored.remove(&write.object).unwrap_or_default();
+        known.learn(patch, &written.status);
+        if !known.is_empty() {
+            state.not_stored.insert(write.object.clone(), known);
         }
     }
 
-    fn report<'a>(&self, reconciled: &Reconciled<'a, Found>, _state: &mut State) -> Report<'a> {
+    fn report<'a>(&self, reconciled: &Reconciled<'a, Found>, state: &mut State) -> Report<'a> {
         let observed = reconciled.observed;
         let now = reconciled.moment.time;
         let about = Some(observed.pool.metadata.clone());
@@ -497,6 +511,7 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         };
         self.metrics.pool(&observed.key, pool);
         let shown = [
+            WaitReason::CreationDeferred,
             WaitReason::RemediationDeferred,
             WaitReason::MaxUnavailable,
             WaitReason::OnDelete,
@@ -523,6 +538,7 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
             key: error.to_string(),
         });
         let taken = reconciled.taken.iter().filter_map(|at| plan.steps.get(*at));
+        deferral::taken(&mut state.recreations, taken.clone(), now);
         let is_unwatched = !pool.unlabelled.is_empty() || !pool.strays.is_empty();
         let is_unwatched = is_unwatched || self.unlabelled.is_unwatched(&observed.key);
         let is_polled = observed.nodes_of.is_some() || is_unwatched;

@@ -24,6 +24,7 @@ pub(super) fn action(reason: &str) -> Option<&'static str> {
         "MachinesAlreadyOwned" => "Decide which object manages the machines.",
         "MachinesMissing" => "Restore the Machines.",
         "MemberMissing" => "Delete the machine without an etcd member.",
+        "NewMachinesDeleted" => "Find who deletes the Machines in the audit log, and stop that.",
         "NewMachinesOutdated" => "Correct the provider or the template.",
         "NoReadyMachines" => "Bring a control plane machine back.",
         "StrayedMachines" => "Put the labels of the machines back, or delete the machines.",
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
 
     /// The modules of core that make reasons of the condition `Degraded`.
-    const SOURCES: [&str; 8] = [
+    const SOURCES: [&str; 9] = [
         include_str!("../../core/src/cpms/degraded.rs"),
         include_str!("../../core/src/cpms/plan/rollout.rs"),
         include_str!("../../core/src/control_plane/degraded.rs"),
@@ -50,6 +51,7 @@ mod tests {
         include_str!("../../core/src/kcp/adoption.rs"),
         include_str!("../../core/src/pool/plan.rs"),
         include_str!("../../core/src/pool/progress.rs"),
+        include_str!("../../core/src/pool/deferral.rs"),
     ];
 
     #[test]

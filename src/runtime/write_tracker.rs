@@ -66,16 +66,17 @@ impl WriteTracker {
     /// Forgets the writes that the caches show, and those that took too long.
     pub(super) fn settle<'a>(&mut self, now: Instant, cached: impl Fn(&ObjectRef) -> Option<CachedVersion<'a>>) {
         self.entries.retain(|object, entry| {
-            if now.duration_since(entry.at) >= PATIENCE {
-                tracing::warn!(%object, "the caches do not show a write; continuing with live reads");
-                return false;
-            }
-            match cached(object) {
+            let is_awaited = match cached(object) {
                 // Another object of the same name was created after ours.
                 Some(cached) if cached.uid != entry.uid => false,
                 Some(cached) => is_older(cached.version, &entry.version),
                 None => entry.created,
+            };
+            let is_overdue = is_awaited && now.duration_since(entry.at) >= PATIENCE;
+            if is_overdue {
+                tracing::warn!(%object, "the caches do not show a write; continuing with live reads");
             }
+            is_awaited && !is_overdue
         });
     }
 

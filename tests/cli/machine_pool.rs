@@ -138,3 +138,13 @@ fn a_pool_that_breaks_a_rule_is_refused_offline() {
         assert!(text.contains(rule), "{rule}\n{text}");
     }
 }
+
+#[test]
+fn the_page_of_the_files_of_a_pool_shows_the_pool() {
+    let page = run(&["status", "-o", "html"], &objects());
+    for part in ["MachinePool workers", "workers-2", "From files"] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+    let image = run(&["status", "-o", "svg"], &objects());
+    assert!(image.starts_with("<svg"), "{image}");
+}

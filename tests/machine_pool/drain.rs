@@ -61,6 +61,88 @@ async fn hooks_and_a_drain_hold_a_machine_of_a_pool_until_the_timeout_of_the_poo
     controller.running.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn volumes_hold_the_machines_of_a_pool_until_they_are_detached_or_the_timeout_of_the_pool() {
+    let world = World::new(true).await;
+    let controller = world.start(Mode::Extend).await;
+    world.create_pool("p", 2, &json!({}), &json!({})).await;
+    // No timeout: a volume that stays attached holds its Machine without an end.
+    let no_end = json!({"nodeDrainTimeoutSeconds": 0, "nodeVolumeDetachTimeoutSeconds": 0});
+    world
+        .edit("p", &json!({"spec": {"template": {"spec": {"deletion": no_end}}}}))
+        .await;
+    let machines = world.wait_until_settled("p", 2, "v1.35.0").await;
+    world
+        .wait_for("the Machines to have no timeout", async || {
+            let machines = world.objects(KIND).await?;
+            let has = |one: &Value| one["spec"]["deletion"]["nodeVolumeDetachTimeoutSeconds"] == 0;
+            ensure!(machines.iter().all(has));
+            Ok(Some(()))
+        })
+        .await;
+    let (detached, stuck) = (name(&machines[0]), name(&machines[1]));
+    for machine in [&detached, &stuck] {
+        attach_a_volume(&world, machine).await;
+    }
+    world
+        .kubectl(&["delete", KIND, &detached, &stuck, "-n", NAMESPACE, "--wait=false"])
+        .await;
+    for machine in [&detached, &stuck] {
+        let claim = format!("PersistentVolumeClaims: {NAMESPACE}/{machine}");
+        held(&world, machine, &claim).await;
+    }
+    world.kubectl(&["delete", "volumeattachment", &detached]).await;
+    terminated(&world, &detached).await;
+    let instances = world.cloud.of_group("pools/p");
+    assert!(instances.iter().any(|one| one.name() == stuck), "{instances:?}");
+
+    // The user gives the pool a timeout. It reaches the Machine that is being deleted.
+    let short = json!({"nodeVolumeDetachTimeoutSeconds": 1});
+    world
+        .edit("p", &json!({"spec": {"template": {"spec": {"deletion": short}}}}))
+        .await;
+    terminated(&world, &stuck).await;
+    world.wait_until_settled("p", 2, "v1.35.0").await;
+    let attached = world.kubectl(&["get", "volumeattachments", "-o", "name"]).await;
+    assert!(attached.contains(&stuck), "{attached}");
+    controller.running.stop().await;
+}
+
+/// Attaches a volume to the Node of a Machine, as a CSI driver reports it.
+async fn attach_a_volume(world: &World, node: &str) {
+    let volume = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": node},
+        "spec": {
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+            "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": NAMESPACE, "name": node},
+            "csi": {"driver": "csi.example.com", "volumeHandle": node},
+        },
+    });
+    let attachment = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": node},
+        "spec": {"attacher": "csi.example.com", "nodeName": node, "source": {"persistentVolumeName": node}},
+    });
+    for object in [volume, attachment] {
+        world.plane.apply_yaml(&object.to_string()).await.unwrap();
+    }
+    let attached = json!({"status": {"attached": true}}).to_string();
+    let flags = ["--subresource=status", "--type=merge", "-p", &attached];
+    world
+        .kubectl(&[&["patch", "volumeattachment", node], &flags[..]].concat())
+        .await;
+}
+
+/// Waits until the instance of a Machine is terminated.
+async fn terminated(world: &World, machine: &str) {
+    world
+        .wait_for(&format!("the instance of {machine} to be terminated"), async || {
+            let instances = world.cloud.of_group("pools/p");
+            ensure!(instances.iter().all(|one| one.name() != machine), "{instances:?}");
+            Ok(Some(()))
+        })
+        .await;
+}
+
 /// A Pod on the Node of the Machine, which a disruption budget protects.
 async fn run_a_pod_that_cannot_be_evicted(world: &World, node: &str) {
     let labels = json!({"app": "store"});

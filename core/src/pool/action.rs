@@ -125,6 +125,8 @@ pub enum WaitReason {
     MachineRemoved,
     /// A Node must be ready for long enough.
     MachineReady,
+    /// A Machine that was deleted while its instance exists is created again later.
+    CreationDeferred,
     /// An unhealthy machine is deleted later.
     RemediationDeferred,
     /// An outdated machine is deleted later.
@@ -143,6 +145,7 @@ impl WaitReason {
             Self::Nodes => "Nodes",
             Self::MachineRemoved => "MachineRemoved",
             Self::MachineReady => "MachineReady",
+            Self::CreationDeferred => "CreationDeferred",
             Self::RemediationDeferred => "RemediationDeferred",
             Self::MaxUnavailable => "MaxUnavailable",
             Self::OnDelete => "OnDelete",

@@ -5,12 +5,12 @@ use std::ops::Range;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::Mode;
 use super::action::{Action, Plan};
 use super::plan::plan;
 use super::progress;
 use super::samples::{World, now};
 use super::status;
+use super::{Mode, Recreations, deferral};
 
 const POOL_NAME: &str = "cluster.x-k8s.io/pool-name";
 
@@ -316,5 +316,128 @@ fn v120_machines_that_their_provider_reports_as_outdated_for_ever_end_the_rollou
         annotations.remove("capstan.dev/rollout-progress");
         let (deleted, stopped) = roll_with(&mut world, 40..50, |_| ());
         assert_eq!((deleted.len(), stopped), (1, Vec::new()));
+    }
+}
+
+/// Others delete the Machines right after each reconcile, once in a second. Returns when the
+/// Machines were created.
+fn fight(world: &World, known: &mut Recreations, mode: Mode, seconds: std::ops::Range<i64>) -> Vec<i64> {
+    let mut created = Vec::new();
+    for second in seconds {
+        let plan = reconcile(world, known, mode, second);
+        let creations: Vec<_> = plan
+            .steps
+            .iter()
+            .filter(|step| matches!(step.action, Action::Create(_)))
+            .collect();
+        created.extend(creations.iter().map(|_| second));
+        deferral::taken(known, creations.into_iter(), at(second));
+    }
+    created
+}
+
+fn at(second: i64) -> Timestamp {
+    now().checked_add(jiff::SignedDuration::from_secs(second)).unwrap()
+}
+
+fn reconcile(world: &World, known: &mut Recreations, mode: Mode, second: i64) -> Plan {
+    let mut state = world.state();
+    deferral::observe(known, &mut state);
+    plan(&state, mode, at(second))
+}
+
+#[test]
+fn v190_machines_that_others_delete_at_once_are_created_less_and_less_often() {
+    let mut world = World::new(3);
+    let mut known = Recreations::default();
+    assert_eq!(
+        reasons(&reconcile(&world, &mut known, Mode::Own, 0)),
+        Vec::<&str>::new()
+    );
+    let machines = std::mem::take(&mut world.machines);
+    let created = fight(&world, &mut known, Mode::Own, 1..20);
+    assert_eq!(created, [1, 1, 1, 3, 3, 3, 7, 7, 7, 15, 15, 15]);
+    let plan = reconcile(&world, &mut known, Mode::Own, 20);
+    assert_eq!(reasons(&plan), ["NewMachinesDeleted"]);
+    let message = &plan.degraded[0].message;
+    for part in ["Machine p-0, p-1, p-2 ", "audit log", "every 5 minutes"] {
+        assert!(message.contains(part), "{message}");
+    }
+    let [wait] = plan
+        .waits
+        .iter()
+        .filter(|wait| wait.until.is_some())
+        .collect::<Vec<_>>()[..]
+    else {
+        panic!("{:?}", plan.waits)
+    };
+    assert_eq!((wait.reason.name(), wait.until), ("CreationDeferred", Some(at(31))));
+    assert_eq!(plan.reconcile_at, Some(at(31)));
+
+    // The first Machine of a new instance is not delayed.
+    world.add(7);
+    world.machines.clear();
+    let plan = reconcile(&world, &mut known, Mode::Own, 21);
+    let creations = plan
+        .steps
+        .iter()
+        .filter(|step| matches!(step.action, Action::Create(_)));
+    let names: Vec<&str> = creations.map(|step| step.subject.name.as_str()).collect();
+    assert_eq!(names, ["p-7"]);
+    for objects in [&mut world.instances, &mut world.nodes] {
+        objects.truncate(3);
+    }
+
+    // In an hour, each is created a few times, and the report stays.
+    let created = fight(&world, &mut known, Mode::Own, 21..3600);
+    assert!((30..=60).contains(&created.len()), "{created:?}");
+    let last = *created.last().unwrap();
+    assert!(last > 3600 - 300);
+    assert_eq!(
+        reasons(&reconcile(&world, &mut known, Mode::Own, 3600)),
+        ["NewMachinesDeleted"]
+    );
+
+    // The Machines are not deleted any more.
+    world.machines = machines;
+    let during = reconcile(&world, &mut known, Mode::Own, 3601);
+    assert_eq!(reasons(&during), ["NewMachinesDeleted"]);
+    let until = at(last + 600);
+    assert_eq!(during.reconcile_at, Some(until));
+    let after = reconcile(&world, &mut known, Mode::Own, last + 600);
+    assert_eq!((reasons(&after), after.reconcile_at), (Vec::new(), None));
+    // One that is deleted later is created again at once, also if the clock was set back.
+    world.machines.remove(0);
+    let mut other = known.clone();
+    assert_eq!(
+        fight(&world, &mut known, Mode::Own, last + 601..last + 602),
+        [last + 601]
+    );
+    assert_eq!(fight(&world, &mut other, Mode::Own, -100..-99), [-100]);
+}
+
+#[test]
+fn v190_records_of_instances_that_others_delete_are_created_less_and_less_often() {
+    let mut world = World::new(2);
+    world.infrastructure["status"] = json!({"ready": true});
+    world.infrastructure["spec"] = json!({"providerIDList": ["dev:///0", "dev:///1"]});
+    world.machines.clear();
+    world.instances.clear();
+    for mode in [Mode::Extend, Mode::Own] {
+        let mut known = Recreations::default();
+        let created = fight(&world, &mut known, mode, 1..20);
+        assert_eq!(created, [1, 1, 2, 2, 4, 4, 8, 8, 16, 16]);
+        assert_eq!(
+            reasons(&reconcile(&world, &mut known, mode, 20)),
+            ["NewMachinesDeleted"]
+        );
+        // An instance that is gone has no record to wait for.
+        let mut gone = world.clone();
+        gone.infrastructure["spec"] = json!({"providerIDList": []});
+        let plan = reconcile(&gone, &mut known, mode, 21);
+        assert!(
+            plan.waits.iter().all(|wait| wait.reason.name() != "CreationDeferred"),
+            "{plan:?}"
+        );
     }
 }

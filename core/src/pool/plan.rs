@@ -14,13 +14,20 @@ use super::action::{about, delete, machine_ref, precondition, wait};
 use super::order::in_deletion_order;
 use super::state::{MARKED_BY_US, Member, State};
 use super::strategy::{Strategy, strategy};
-use super::{desired, own, records, removal, rollout, status};
+use super::{deferral, desired, own, records, removal, rollout, status};
 use crate::api::cluster_x_k8s_io::annotation::DELETE_MACHINE;
 use crate::api::cluster_x_k8s_io::control_plane::Machine;
 use crate::model::Degradation;
 
 /// The next steps for this pool.
 pub fn plan(state: &State, mode: Mode, now: Timestamp) -> Plan {
+    let mut plan = undelayed(state, mode, now);
+    deferral::defer(state, now, &mut plan);
+    plan
+}
+
+/// The next steps, among them creations that are repeated too soon.
+fn undelayed(state: &State, mode: Mode, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     if state.is_paused() {
         plan.notes

@@ -17,7 +17,7 @@ use crate::api::cluster_x_k8s_io::control_plane::Machine;
 use crate::api::cluster_x_k8s_io::machine::FINALIZER;
 use crate::api::infrastructure_cluster_x_k8s_io::Infrastructure;
 use crate::api::meta::ObjectMeta;
-use crate::model::{ReportedCondition, hex_hash, merge_reported, status_patch};
+use crate::model::{NotStored, ReportedCondition, changed_conditions, hex_hash, status_patch};
 
 /// The annotation of a record.
 pub const RECORD: &str = "capstan.dev/instance-record";
@@ -130,9 +130,9 @@ fn record(state: &State, id: &str) -> Machine {
     machine
 }
 
-/// The patch of the status of a record; `None` if it is stored. No controller of Cluster API writes
-/// it, because the record is paused.
-pub fn status(member: &Member, now: jiff::Timestamp) -> Option<Value> {
+/// The patch of the status of a record; `None` if it is stored as far as the API server stores it.
+/// No controller of Cluster API writes it, because the record is paused.
+pub fn status(member: &Member, not_stored: &NotStored, now: jiff::Timestamp) -> Option<Value> {
     let machine = member.machine.as_ref().filter(|_| member.is_record())?;
     // Wire types always serialise.
     let mut stored = serde_json::to_value(machine.as_ref()).ok()?;
@@ -161,7 +161,6 @@ pub fn status(member: &Member, now: jiff::Timestamp) -> Option<Value> {
         ReportedCondition::new("Ready", is(member.is_available), available, ""),
     ];
     let mut after = Map::new();
-    after.insert(String::from("conditions"), merge_reported(&stored, &conditions, now));
     after.insert(
         String::from("phase"),
         json!(if has_node { "Running" } else { "Provisioned" }),
@@ -169,5 +168,7 @@ pub fn status(member: &Member, now: jiff::Timestamp) -> Option<Value> {
     if has_node {
         after.insert(String::from("nodeRef"), json!({"name": member.node}));
     }
-    status_patch(&stored, after)
+    let conditions = changed_conditions(&stored, &conditions, now);
+    after.extend(conditions.map(|conditions| (String::from("conditions"), conditions)));
+    status_patch(&stored, after).filter(|patch| !not_stored.repeats(&stored, patch))
 }

@@ -26,7 +26,7 @@ pub(super) fn decide(state: &State, rollout: Rollout, plan: &mut Plan) {
         return;
     };
     let count = outdated.len();
-    let max_unavailable = match rollout {
+    let (max_unavailable, max_surge) = match rollout {
         Rollout::Provider => {
             let note = format!("{count} machine(s) are outdated; the provider replaces them in its own way");
             return plan.notes.push(note);
@@ -35,7 +35,10 @@ pub(super) fn decide(state: &State, rollout: Rollout, plan: &mut Plan) {
             let message = format!("{count} machine(s) are outdated, and are replaced after a user deletes them");
             return plan.waits.push(wait(WaitReason::OnDelete, message));
         }
-        Rollout::Rolling { max_unavailable } => max_unavailable,
+        Rollout::Rolling {
+            max_unavailable,
+            max_surge,
+        } => (max_unavailable, max_surge),
     };
     let (replicas, staying) = (state.replicas(), state.staying().count());
     if staying > replicas {
@@ -75,17 +78,19 @@ pub(super) fn decide(state: &State, rollout: Rollout, plan: &mut Plan) {
         plan.steps.extend(delete(state, next, because));
         return;
     }
-    let message = if max_unavailable == 0 {
-        format!(
-            "Machine {} is outdated, and maxUnavailable is 0: the provider must create an instance first",
-            next.name
-        )
-    } else {
-        format!(
-            "Machine {} is outdated, and is not deleted yet: {unavailable} of {replicas} machine(s) are unavailable, \
-             and at most {max_unavailable} may be",
-            next.name
-        )
+    let what = match (max_unavailable, max_surge) {
+        (0, None) => String::from("and maxUnavailable is 0: the provider must create an instance first"),
+        (0, Some(0)) => {
+            String::from("and maxUnavailable and maxSurge are 0, so that nothing replaces it: increase one")
+        }
+        (0, Some(surge)) => {
+            format!("and maxUnavailable is 0: the provider must create up to {surge} additional instance(s) first")
+        }
+        _ => format!(
+            "and is not deleted yet: {unavailable} of {replicas} machine(s) are unavailable, and at most \
+             {max_unavailable} may be"
+        ),
     };
+    let message = format!("Machine {} is outdated, {what}", next.name);
     plan.waits.push(about(state, next, WaitReason::MaxUnavailable, message));
 }

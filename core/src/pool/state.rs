@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::observed::Observed;
+use super::recreation::Recreations;
 use super::version;
 use crate::api::cluster_x_k8s_io::annotation::{DELETE_MACHINE, PAUSED, REMEDIATE_MACHINE, REPLICAS_MANAGED_BY};
 use crate::api::cluster_x_k8s_io::control_plane::{Cluster, Machine};
@@ -126,6 +127,8 @@ pub struct State {
     pub unlabelled: Vec<String>,
     /// Machines with the name of an instance that has no Machine. They lack the labels of the pool.
     pub strays: Vec<String>,
+    /// The creations that were repeated. Nothing is known of them from the objects alone.
+    pub recreations: Recreations,
 }
 
 impl State {
@@ -165,6 +168,7 @@ impl State {
             nodes: observed.knows_nodes.then(|| observed.nodes.clone()),
             unlabelled: unlabelled(observed),
             strays: strays(observed),
+            recreations: Recreations::default(),
             foreign: foreign
                 .iter()
                 .map(|machine| machine.metadata.name().to_owned())

@@ -15,32 +15,29 @@ use super::state::{Member, State};
 use super::strategy::{Rollout, strategy};
 use super::{Mode, condition};
 use crate::api::cluster_x_k8s_io::{label, label_value};
-use crate::model::{ReportedCondition as Condition, changed_conditions, status_patch};
+use crate::model::{NotStored, ReportedCondition as Condition, changed_conditions, status_patch};
 
 /// The longest list of names in a message.
 const NAMES: usize = 3;
 
-/// The patch of the status of the stored pool; `None` if the status is stored. The selector is left
-/// out if the CRD drops it.
+/// The patch of the status of the stored pool; `None` if the status is stored as far as the API
+/// server stores it.
 pub fn patch(
     stored: &Value,
     state: &State,
     mode: Mode,
     plan: &Plan,
-    keeps_selector: bool,
+    not_stored: &NotStored,
     now: Timestamp,
 ) -> Option<Value> {
     let mut after = Map::new();
-    let conditions = conditions(state, mode, plan);
-    let conditions = changed_conditions(stored, &conditions, now);
-    after.extend(conditions.map(|conditions| (String::from("conditions"), conditions)));
-    if keeps_selector {
-        after.insert(String::from("selector"), json!(selector(state)));
-    }
+    after.insert(String::from("selector"), json!(selector(state)));
     if mode == Mode::Own {
         own::counters(stored, state, &mut after);
     }
-    status_patch(stored, after)
+    let conditions = changed_conditions(stored, &conditions(state, mode, plan), now);
+    after.extend(conditions.map(|conditions| (String::from("conditions"), conditions)));
+    status_patch(stored, after).filter(|patch| !not_stored.repeats(stored, patch))
 }
 
 /// The selector of the Machines of a pool, as text.
@@ -101,7 +98,7 @@ fn list(members: &[&Member], what: &str) -> Option<String> {
 fn max_unavailable(state: &State) -> usize {
     let strategy = strategy(&state.pool.metadata.annotations, state.replicas());
     match strategy.map(|strategy| strategy.rollout) {
-        Ok(Rollout::Rolling { max_unavailable }) => max_unavailable,
+        Ok(Rollout::Rolling { max_unavailable, .. }) => max_unavailable,
         _ => 0,
     }
 }

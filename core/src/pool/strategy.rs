@@ -28,6 +28,8 @@ pub(super) enum Rollout {
     Rolling {
         /// The number of machines that may be unavailable.
         max_unavailable: usize,
+        /// The number of instances that the provider may add meanwhile; `None` if it decides.
+        max_surge: Option<usize>,
     },
 }
 
@@ -89,13 +91,14 @@ fn rollout(text: &str, replicas: usize) -> Result<Rollout, String> {
     match field.strategy.type_.as_str() {
         "OnDelete" => Ok(Rollout::OnDelete),
         "RollingUpdate" => {
-            if let Some(surge) = &rolling.max_surge {
-                // The provider surges. The number is checked, so that a misspelt one is reported.
-                scaled("maxSurge", surge, replicas)?;
-            }
+            let surge = rolling.max_surge.as_ref();
+            let max_surge = surge.map(|value| scaled_up("maxSurge", value, replicas)).transpose()?;
             let unavailable = rolling.max_unavailable.as_ref();
             let max_unavailable = unavailable.map_or(Ok(0), |value| scaled("maxUnavailable", value, replicas))?;
-            Ok(Rollout::Rolling { max_unavailable })
+            Ok(Rollout::Rolling {
+                max_unavailable,
+                max_surge,
+            })
         }
         other => Err(format!(
             "strategy.type is {other:?}; it must be RollingUpdate or OnDelete"
@@ -110,15 +113,33 @@ fn in_flight(text: &str, replicas: usize) -> Result<usize, String> {
         .map_or(Ok(1), |value| scaled("maxInFlight", &value, replicas))
 }
 
+/// How many instances a provider is to add while some are outdated, by the annotation of a pool of
+/// so many replicas. `None` if the annotation does not say it, or cannot be read.
+pub fn max_surge(annotations: &BTreeMap<String, String>, replicas: usize) -> Option<usize> {
+    match strategy(annotations, replicas).ok()?.rollout {
+        Rollout::Rolling { max_surge, .. } => max_surge,
+        Rollout::Provider | Rollout::OnDelete => None,
+    }
+}
+
 /// A number, or a percentage of the replicas, rounded down.
 fn scaled(field: &str, value: &IntOrString, replicas: usize) -> Result<usize, String> {
+    scaled_with(field, value, |percent| replicas.saturating_mul(percent) / 100)
+}
+
+/// A number, or a percentage of the replicas, rounded up.
+fn scaled_up(field: &str, value: &IntOrString, replicas: usize) -> Result<usize, String> {
+    scaled_with(field, value, |percent| replicas.saturating_mul(percent).div_ceil(100))
+}
+
+fn scaled_with(field: &str, value: &IntOrString, share: impl Fn(usize) -> usize) -> Result<usize, String> {
     let invalid = |got: String| format!("{field} is {got}; it must be a number of at least 0, or a percentage");
     match value {
         IntOrString::Int(number) => usize::try_from(*number).map_err(|_| invalid(number.to_string())),
         IntOrString::Text(text) => {
             let percent = text.strip_suffix('%').and_then(|number| number.parse::<u16>().ok());
             match percent.filter(|percent| *percent <= 100) {
-                Some(percent) => Ok(replicas.saturating_mul(usize::from(percent)) / 100),
+                Some(percent) => Ok(share(usize::from(percent))),
                 None => Err(invalid(format!("{text:?}"))),
             }
         }
@@ -157,6 +178,7 @@ mod tests {
             );
             let rolling = Rollout::Rolling {
                 max_unavailable: expected,
+                max_surge: None,
             };
             assert_eq!(of(ROLLOUT, &text).unwrap().rollout, rolling);
             let text = format!(r#"{{"maxInFlight": {value}}}"#);
@@ -164,6 +186,21 @@ mod tests {
         }
         let on_delete = of(ROLLOUT, r#"{"strategy": {"type": "OnDelete"}}"#).unwrap();
         assert_eq!(on_delete.rollout, Rollout::OnDelete);
+    }
+
+    #[test]
+    fn a_percentage_of_max_surge_is_rounded_up() {
+        let of = |rolling: &str| {
+            let text = format!(r#"{{"strategy": {{"type": "RollingUpdate", "rollingUpdate": {rolling}}}}}"#);
+            max_surge(&BTreeMap::from([(ROLLOUT.to_owned(), text)]), 3)
+        };
+        assert_eq!(of(r#"{"maxSurge": 2}"#), Some(2));
+        assert_eq!(of(r#"{"maxSurge": "34%"}"#), Some(2));
+        assert_eq!(of(r#"{"maxSurge": "1%"}"#), Some(1));
+        assert_eq!(of(r#"{"maxSurge": 0}"#), Some(0));
+        assert_eq!(of(r#"{"maxUnavailable": 1}"#), None);
+        assert_eq!(of(r#"{"maxSurge": "all"}"#), None);
+        assert_eq!(max_surge(&BTreeMap::new(), 3), None);
     }
 
     #[test]

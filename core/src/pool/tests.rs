@@ -9,6 +9,7 @@ use super::samples::{World, now};
 use super::state::State;
 use super::{Mode, records, removal, status};
 use crate::api::cluster_x_k8s_io::label_value;
+use crate::model::NotStored;
 
 fn conditions(state: &State, plan: &Plan) -> Value {
     let shown = status::conditions(state, Mode::Extend, plan);
@@ -137,7 +138,7 @@ fn a_cluster_that_does_not_respond_holds_a_deleted_pool_until_the_timeout_passed
 }
 
 #[test]
-fn a_machine_that_the_provider_left_is_deleted_with_the_pool() {
+fn v194_a_machine_that_the_provider_left_is_deleted_with_the_pool() {
     let mut world = World::new(2);
     world.pool["metadata"]["deletionTimestamp"] = json!("2026-06-01T11:59:00Z");
     // The provider deletes the Machines while the infrastructure exists.
@@ -188,7 +189,7 @@ fn an_instance_that_cannot_be_deleted_alone_is_shown_as_a_record_and_never_delet
     assert_eq!(verbs(&plan), Vec::<String>::new());
     let deletable = &conditions(&state, &plan)["InstancesDeletable"];
     assert_eq!(deletable[1], "ProviderCannotDeleteInstances");
-    let patch = records::status(&state.members[0], now()).unwrap();
+    let patch = records::status(&state.members[0], &NotStored::default(), now()).unwrap();
     assert_eq!(patch["status"]["phase"], "Running");
     assert!(patch["status"]["nodeRef"]["name"].as_str().unwrap().starts_with("p-"));
 
@@ -219,7 +220,7 @@ fn an_instance_that_cannot_be_deleted_alone_is_shown_as_a_record_and_never_delet
 }
 
 #[test]
-fn an_instance_that_has_a_machine_gets_no_record_while_the_provider_forgets_the_kind() {
+fn v195_an_instance_that_has_a_machine_gets_no_record_while_the_provider_forgets_the_kind() {
     let mut world = World::new(2);
     world.infrastructure["spec"] = json!({"providerIDList": ["dev:///0", "dev:///1", "dev:///2"]});
     world.infrastructure["status"] = json!({"ready": true});
@@ -290,16 +291,18 @@ fn a_stored_status_is_not_written_again() {
     let world = World::new(2);
     let mut pool = world.pool.clone();
     let (state, plan) = (world.state(), world.plan());
-    let of = |pool: &Value, keeps_selector| status::patch(pool, &state, Mode::Extend, &plan, keeps_selector, now());
-    let patch = of(&pool, true).unwrap();
+    let mut known = NotStored::default();
+    let of = |pool: &Value, known: &NotStored| status::patch(pool, &state, Mode::Extend, &plan, known, now());
+    let patch = of(&pool, &known).unwrap();
     assert_eq!(patch["metadata"], json!({"uid": "p-uid", "resourceVersion": "3"}));
     let selector = "cluster.x-k8s.io/cluster-name=c,cluster.x-k8s.io/pool-name=p";
     assert_eq!(patch["status"]["selector"], selector);
     json_patch::merge(&mut pool, &patch);
-    assert_eq!(of(&pool, true), None);
+    assert_eq!(of(&pool, &known), None);
     // The CRD drops the selector.
     pool["status"].as_object_mut().unwrap().remove("selector");
-    assert_eq!(of(&pool, false), None);
+    known.learn(&patch, &pool["status"]);
+    assert_eq!(of(&pool, &known), None);
     assert_eq!(patch["status"].get("readyReplicas"), None, "the core manager writes it");
 }
 
@@ -339,7 +342,7 @@ fn a_pool_of_capstan_alone_has_its_cluster_its_data_and_its_counters() {
     let state = observe(&objects, &world);
     let rest = plan(&state, Mode::Own, now());
     assert_eq!(verbs(&rest), Vec::<String>::new());
-    let patch = status::patch(&objects[0], &state, Mode::Own, &rest, true, now()).unwrap();
+    let patch = status::patch(&objects[0], &state, Mode::Own, &rest, &NotStored::default(), now()).unwrap();
     let status = &patch["status"];
     assert_eq!(
         (&status["replicas"], &status["upToDateReplicas"]),
@@ -352,8 +355,19 @@ fn a_pool_of_capstan_alone_has_its_cluster_its_data_and_its_counters() {
     objects[0]["metadata"]["deletionTimestamp"] = json!("2026-06-01T11:59:00Z");
     let deletes = plan(&observe(&objects, &world), Mode::Own, now());
     assert_eq!(verbs(&deletes), ["delete DevMachinePool p", "delete KubeadmConfig p"]);
-    // The pool was deleted before it became the owner: it becomes the owner first.
-    objects[1]["metadata"]["ownerReferences"] = json!([]);
-    let adopts = plan(&observe(&objects, &world), Mode::Own, now());
-    assert_eq!(verbs(&adopts), ["patch DevMachinePool p", "delete KubeadmConfig p"]);
+}
+
+#[test]
+fn v196_a_pool_that_is_deleted_before_it_owns_its_infrastructure_becomes_the_owner_first() {
+    let mut world = World::new(0);
+    world.infrastructure["metadata"]["uid"] = json!("i-uid");
+    world.pool["metadata"]["deletionTimestamp"] = json!("2026-06-01T11:59:00Z");
+    let adopts = plan(&world.state(), Mode::Own, now());
+    assert_eq!(verbs(&adopts), ["patch DevMachinePool p"]);
+    let Action::Patch(patch) = &adopts.steps[0].action else {
+        panic!("{adopts:?}")
+    };
+    json_patch::merge(&mut world.infrastructure, patch);
+    let deletes = plan(&world.state(), Mode::Own, now());
+    assert_eq!(verbs(&deletes), ["delete DevMachinePool p"]);
 }

@@ -158,6 +158,8 @@ pub struct Simulation {
     calm: i64,
     /// No controller polls after this time, in milliseconds.
     polls_until: i64,
+    /// How many writes a new process may make although nothing changed.
+    writes_after_restart: u64,
     companion: Box<dyn Fn() -> Companion + Send + Sync>,
 }
 
@@ -189,6 +191,7 @@ impl Simulation {
             has_managed_fields: true,
             calm: HOUR,
             polls_until: i64::MAX,
+            writes_after_restart: 0,
             companion: Box::new(|| Arc::new(())),
         }
     }
@@ -280,6 +283,14 @@ impl Simulation {
     #[must_use]
     pub fn polls_until(mut self, second: u32) -> Self {
         self.polls_until = i64::from(second) * SECOND;
+        self
+    }
+
+    /// Allows so many writes of a new process although nothing changed: only the answer to a write
+    /// tells what the API server does not store.
+    #[must_use]
+    pub fn writes_after_restart(mut self, writes: u64) -> Self {
+        self.writes_after_restart = writes;
         self
     }
 
@@ -510,6 +521,10 @@ impl Environment for Declared {
 
     fn polls_until(&self) -> i64 {
         self.0.polls_until
+    }
+
+    fn writes_after_restart(&self) -> u64 {
+        self.0.writes_after_restart
     }
 
     fn moment(world: &World<Self>) -> Stored {

@@ -15,6 +15,7 @@ mod invariants;
 mod objects;
 mod provider;
 mod repairs;
+pub mod special;
 
 use std::sync::Arc;
 
@@ -66,18 +67,8 @@ pub fn controller(mode: Mode) -> MachinePools<NoClusters> {
 /// A definition cannot be read.
 pub fn simulation<R: Reconcile>(mode: Mode, make: impl Fn() -> R + Send + Sync + 'static) -> Result<Simulation> {
     let name = MODES.iter().find(|(known, _)| *known == mode);
-    let mut simulation = Simulation::new(name.map_or("machine-pool", |(_, name)| *name))
-        .definitions(&objects::definitions())?
-        .kind::<MachinePool>(&MACHINE_POOLS)
-        .kind::<Machine>(&CLUSTER_API_MACHINES)
-        .kind::<Cluster>(&CLUSTER_API_CLUSTERS)
-        .kind::<Infrastructure>(&GROUPS)
-        .kind::<Infrastructure>(&INSTANCES)
-        .objects(&CLUSTER_API_CLUSTERS, [objects::cluster()])
-        .objects(&GROUPS, [objects::group()])
-        .objects(&MACHINE_POOLS, [objects::pool(mode)])
-        .controller(make)
-        .without_managed_fields()
+    let name = name.map_or("machine-pool", |(_, name)| *name);
+    let mut simulation = declared(name, &objects::definitions(), objects::pool(mode), make)?
         .faults_until(CALM)
         .always("M1", invariants::a_deletion_has_a_reason)
         .always("M2", invariants::only_machines_are_deleted)
@@ -96,6 +87,27 @@ pub fn simulation<R: Reconcile>(mode: Mode, make: impl Fn() -> R + Send + Sync +
         });
     }
     Ok(simulation)
+}
+
+/// A pool, its Cluster, and its group, without actors and invariants.
+fn declared<R: Reconcile>(
+    name: &'static str,
+    definitions: &str,
+    pool: Value,
+    make: impl Fn() -> R + Send + Sync + 'static,
+) -> Result<Simulation> {
+    Ok(Simulation::new(name)
+        .definitions(definitions)?
+        .kind::<MachinePool>(&MACHINE_POOLS)
+        .kind::<Machine>(&CLUSTER_API_MACHINES)
+        .kind::<Cluster>(&CLUSTER_API_CLUSTERS)
+        .kind::<Infrastructure>(&GROUPS)
+        .kind::<Infrastructure>(&INSTANCES)
+        .objects(&CLUSTER_API_CLUSTERS, [objects::cluster()])
+        .objects(&GROUPS, [objects::group()])
+        .objects(&MACHINE_POOLS, [pool])
+        .controller(make)
+        .without_managed_fields())
 }
 
 /// Runs `count` seeds from `from` on in a mode, on so many threads.

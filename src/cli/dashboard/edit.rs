@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::cli::documents::{self, Document};
+use crate::cli::machine_pool::Machinepools;
 use crate::cli::observe::ObservedCluster;
 use crate::cli::{gather, page_report};
 use crate::dashboard::{Report, Verdict};
@@ -171,7 +172,7 @@ impl Edits {
         let (kind, _, name) = object.key();
         let (kind, name) = (kind.to_owned(), name.to_owned());
         others.push(object);
-        let content = page_report::of_documents(&others, &self.cluster, Timestamp::now())?;
+        let content = page_report::of_documents(&others, &self.cluster, Machinepools::default(), Timestamp::now())?;
         let notes = content.notes.join("; ");
         let mut reports = content.reports.into_iter();
         let edited = reports.find(|report| report.kind == kind && report.name == name);

@@ -26,7 +26,9 @@ use tokio::sync::watch;
 
 use super::mirrored::{MACHINE, Pairs};
 use super::outage::Watched;
-use super::{Page, etcd_operator, events, kubeadm_control_planes, machine_pools, of_view, scaled_control_plane};
+use super::{
+    Machinepools, Page, etcd_operator, events, kubeadm_control_planes, machine_pools, of_view, scaled_control_plane,
+};
 use crate::cli::documents::{self, Document};
 use crate::cli::observe::ObservedCluster;
 use crate::controllers::{Caches, control_plane_machine_sets, snapshot};
@@ -309,7 +311,7 @@ impl Live {
         for report in kubeadm_control_planes(&documents, now) {
             page.add(report);
         }
-        for report in machine_pools(&documents, now) {
+        for report in machine_pools(&documents, Machinepools::default(), now) {
             page.add(report);
         }
         page.finish()

@@ -112,6 +112,27 @@ impl Kinds {
         self.registry().discovered.get(&role).cloned()
     }
 
+    /// The objects with the name of a machine that may represent the same instance: the
+    /// infrastructure machines of a Machine, and the Machine of an infrastructure machine.
+    pub(super) fn counterparts(&self, object: &ObjectRef) -> Vec<ObjectRef> {
+        let registry = self.registry();
+        let roles: BTreeSet<&Role> = registry
+            .needed
+            .values()
+            .filter_map(|needed| needed.machines.as_ref())
+            .collect();
+        let kinds: Vec<&KindInfo> = roles
+            .into_iter()
+            .filter_map(|role| registry.discovered.get(role))
+            .collect();
+        let (namespace, name) = (&object.namespace, &object.name);
+        if CLUSTER_API_MACHINES.is_kind_of(object) {
+            return kinds.into_iter().map(|kind| kind.object(namespace, name)).collect();
+        }
+        let is_machine = kinds.into_iter().any(|kind| kind.is_kind_of(object));
+        Vec::from_iter(is_machine.then(|| CLUSTER_API_MACHINES.object(namespace, name)))
+    }
+
     /// The infrastructure object of a pool in a view.
     pub(super) fn infrastructure_of(&self, pool: &MachinePool, view: &View) -> Option<Arc<Infrastructure>> {
         let reference = &pool.spec.template.spec.infrastructure_ref;

@@ -65,7 +65,7 @@ fn bug_4_what_the_template_says_of_deletion_and_readiness_reaches_the_machines()
 }
 
 #[test]
-fn the_timeouts_of_the_template_reach_machines_that_are_being_deleted_also_with_their_pool() {
+fn v192_the_timeouts_of_the_template_reach_machines_that_are_being_deleted_also_with_their_pool() {
     let mut world = World::new(2);
     let template = &mut world.pool["spec"]["template"]["spec"];
     template["deletion"] = json!({"nodeDrainTimeoutSeconds": 60});
@@ -156,7 +156,7 @@ fn the_limit_of_remediations_is_that_of_the_annotation() {
 }
 
 #[test]
-fn a_machine_whose_instance_is_gone_is_deleted_and_one_that_waits_for_its_instance_is_not() {
+fn v193_a_machine_whose_instance_is_gone_is_deleted_and_one_that_waits_for_its_instance_is_not() {
     let mut world = World::new(3);
     world.instances.remove(1);
     assert_eq!(world.deleted().as_deref(), Some("p-1"));

@@ -53,10 +53,10 @@ pub(super) fn deletion(old: &MachinePool) -> Option<Warning> {
 fn order(pool: &MachinePool) -> String {
     let replicas = usize::try_from(pool.spec.replicas.unwrap_or(1)).unwrap_or(0);
     match strategy(&pool.metadata.annotations, replicas).map(|strategy| strategy.rollout) {
-        Ok(Rollout::Rolling { max_unavailable: 0 }) => {
+        Ok(Rollout::Rolling { max_unavailable: 0, .. }) => {
             String::from("one after the other, after the provider created another instance")
         }
-        Ok(Rollout::Rolling { max_unavailable }) => {
+        Ok(Rollout::Rolling { max_unavailable, .. }) => {
             format!("at most {max_unavailable} of {replicas} may be unavailable")
         }
         Ok(Rollout::OnDelete) => String::from("each after a user deleted its Machine"),

@@ -47,8 +47,8 @@ pub struct Inventory {
     pub instances: Vec<Instance>,
     /// The infrastructure machines, by name.
     pub machines: BTreeMap<String, MachineOf>,
-    /// The provider IDs of ready Nodes.
-    pub ready: BTreeSet<String>,
+    /// The provider IDs of instances whose Machine is available.
+    pub available: BTreeSet<String>,
 }
 
 /// A step of the provider.
@@ -122,13 +122,13 @@ fn removal(name: &str, machine: &MachineOf) -> Option<Act> {
     (!machine.owner_is_deleting).then(|| Act::DeleteOwner(machine.owner.clone()))
 }
 
-/// The deletion of owners while more instances are ready than wanted. An instance that is not ready
-/// may become ready, so it counts only if the group has too many in any case.
+/// The deletion of owners while more instances are available than wanted. An instance that is not
+/// available may become so, so it counts only if the group has too many in any case.
 fn surplus(group: &Group, seen: &Inventory, staying: &[&Instance]) -> Vec<Act> {
-    let is_ready = |instance: &&&Instance| seen.ready.contains(&instance.provider_id());
-    let ready = staying.iter().filter(is_ready).count();
+    let is_available = |instance: &&&Instance| seen.available.contains(&instance.provider_id());
+    let available = staying.iter().filter(is_available).count();
     let outdated = staying.iter().any(|instance| is_outdated(group, instance));
-    let count = if outdated { ready } else { staying.len() };
+    let count = if outdated { available } else { staying.len() };
     let surplus = count.saturating_sub(group.replicas);
     let mut candidates: Vec<(&Instance, &MachineOf)> = staying
         .iter()
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    /// So many instances of the group, each with its objects and a ready Node.
+    /// So many instances of the group, each with its objects, and available.
     fn seen(count: usize) -> Inventory {
         let cloud = Cloud::default();
         (0..count).for_each(|_| cloud.launch("ns/g", "v1", ""));
@@ -172,7 +172,7 @@ mod tests {
         };
         Inventory {
             machines: instances.iter().map(|one| (one.name(), machine(one))).collect(),
-            ready: instances.iter().map(Instance::provider_id).collect(),
+            available: instances.iter().map(Instance::provider_id).collect(),
             instances,
         }
     }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn outdated_instances_are_replaced_after_one_more_is_ready() {
+    fn outdated_instances_are_replaced_after_one_more_is_available() {
         let mut world = seen(2);
         let newer = Group {
             version: String::from("v2"),
@@ -213,7 +213,7 @@ mod tests {
         };
         world.machines.insert(new.name(), machine);
         assert_eq!(decide(&newer, &world), []);
-        world.ready.insert(new.provider_id());
+        world.available.insert(new.provider_id());
         assert_eq!(decide(&newer, &world), [Act::DeleteOwner("g-0001".to_owned())]);
     }
 

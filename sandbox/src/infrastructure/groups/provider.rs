@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use capstan_core::pool::max_surge;
 use futures::StreamExt as _;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::runtime::watcher::{self, Event};
@@ -188,11 +189,14 @@ impl State {
         }
         let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
         let replicas = pool.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1);
+        let annotations = pool.pointer("/metadata/annotations").cloned().unwrap_or_default();
+        let annotations: BTreeMap<String, String> = serde_json::from_value(annotations).unwrap_or_default();
         let group = Group {
             replicas: usize::try_from(replicas)?,
             version: text(&pool, "/spec/template/spec/version").to_owned(),
             model: text(object, "/spec/model").to_owned(),
-            surge: usize::try_from(number("/spec/surge"))?,
+            surge: max_surge(&annotations, usize::try_from(replicas)?)
+                .unwrap_or(usize::try_from(number("/spec/surge"))?),
             is_deleting: is_deleting(object),
         };
         self.kubelets(&key).await?;
@@ -259,17 +263,18 @@ impl State {
             };
             (name.clone(), machine_of)
         });
-        let is_ready = |node: &Value| {
-            let conditions = node.pointer("/status/conditions").and_then(Value::as_array);
+        // A Node that just became ready may have to stay so for minReadySeconds.
+        let is_available = |machine: &Value| {
+            let conditions = machine.pointer("/status/conditions").and_then(Value::as_array);
             let mut conditions = conditions.into_iter().flatten();
-            conditions.any(|one| text(one, "/type") == "Ready" && text(one, "/status") == "True")
+            conditions.any(|one| text(one, "/type") == "Available" && text(one, "/status") == "True")
         };
-        let ready = self.all(NODES).filter(|(_, node)| is_ready(node));
+        let available = self.all(MACHINES).filter(|(_, machine)| is_available(machine));
         Inventory {
             instances: self.cloud.of_group(key),
             machines: machines.collect(),
-            ready: ready
-                .map(|(_, node)| text(node, "/spec/providerID").to_owned())
+            available: available
+                .map(|(_, machine)| text(machine, "/spec/providerID").to_owned())
                 .collect(),
         }
     }

@@ -171,7 +171,9 @@ impl Round<'_, '_> {
     fn strategies(&mut self) {
         let rolling = |limit: Value| json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": limit}});
         let strategy = match self.users.random().below(6) {
-            number @ 0..=2 => Some(rolling(json!(number))),
+            // The provider must create an instance first.
+            0 => Some(json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}})),
+            number @ 1..=2 => Some(rolling(json!(number))),
             3 => Some(rolling(json!("50%"))),
             4 => Some(json!({"type": "OnDelete"})),
             _ => None,

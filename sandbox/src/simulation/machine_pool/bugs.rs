@@ -18,7 +18,7 @@ use capstan_core::pool::Mode;
 use serde_json::{Value, json};
 
 use super::objects::INSTANCES;
-use super::{controller, simulation};
+use super::{controller, simulation, special};
 use crate::simulation::Violation;
 use crate::simulation::views::edit;
 
@@ -57,6 +57,10 @@ pub enum Bug {
     NeverCreates,
     /// A Machine is created under a new name.
     CreatesUnderAnotherName,
+    /// A Machine that others delete is created again at once.
+    ForgetsDeletions,
+    /// What the API server did not store is sent again.
+    ForgetsAnswers,
 }
 
 /// All bugs: the mode that meets each, the first seed that is tried, and the invariants that
@@ -64,7 +68,7 @@ pub enum Bug {
 /// repeated, and no deletion hangs.
 pub const BUGS: &[(Bug, Mode, u64, &[&str])] = &[
     (Bug::NoLiveRead, Mode::Extend, 0, &["M1"]),
-    (Bug::WrongMachine, Mode::Extend, 0, &["M1"]),
+    (Bug::WrongMachine, Mode::Extend, 0, &["M1", "M5"]),
     (Bug::NeverDeletes, Mode::Extend, 0, &["M4", "M5"]),
     (Bug::NeverPatches, Mode::Extend, 0, &["M4", "M5", "G8"]),
     (Bug::DeletesInstance, Mode::Extend, 0, &["M2", "M3", "M4"]),
@@ -79,6 +83,8 @@ pub const BUGS: &[(Bug, Mode, u64, &[&str])] = &[
     (Bug::KeepsPool, Mode::Own, 0, &["M5", "G8", "ESR"]),
     (Bug::NeverCreates, Mode::Own, 0, &["M4", "M5"]),
     (Bug::CreatesUnderAnotherName, Mode::Own, 0, &["M6"]),
+    (Bug::ForgetsDeletions, Mode::Own, 0, &["M10"]),
+    (Bug::ForgetsAnswers, Mode::Own, 0, &["G4", "ESR", "M9"]),
 ];
 
 /// A bug, the invariants that describe it, and the first violation with its seed.
@@ -91,7 +97,12 @@ pub type Hunted = (Bug, &'static [&'static str], Option<(u64, Violation)>);
 pub fn hunt(seeds: u64) -> Result<Vec<Hunted>> {
     let all = BUGS.iter().map(|(bug, mode, from, fits)| {
         let (bug, mode, from) = (*bug, *mode, *from);
-        let simulation = simulation(mode, move || Broken(controller(mode), bug))?;
+        let make = move || Broken(controller(mode), bug);
+        let simulation = match bug {
+            Bug::ForgetsDeletions => special::fight(mode, make),
+            Bug::ForgetsAnswers => special::few_fields(mode, make),
+            _ => simulation(mode, make),
+        }?;
         Ok((
             bug,
             *fits,
@@ -259,10 +270,15 @@ impl<R: Reconcile> Reconcile for Broken<R> {
     }
 
     fn stored(&self, observed: &R::Observed, write: &Write, written: &Written, state: &mut R::State) {
-        self.0.stored(observed, write, written, state);
+        if self.1 != Bug::ForgetsAnswers {
+            self.0.stored(observed, write, written, state);
+        }
     }
 
     fn report<'a>(&self, reconciled: &Reconciled<'a, R::Observed>, state: &mut R::State) -> Report<'a> {
-        self.0.report(reconciled, state)
+        match self.1 {
+            Bug::ForgetsDeletions => self.0.report(reconciled, &mut R::State::default()),
+            _ => self.0.report(reconciled, state),
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! The objects of the simulation, and how the actors read them.
 
+use std::collections::BTreeMap;
+
 use capstan_core::api::kind::KindInfo;
 use capstan_core::pool::Mode;
 use serde_json::{Value, json};
@@ -27,8 +29,26 @@ pub(super) static INSTANCES: KindInfo =
 
 /// The CRDs as YAML documents. Those of Cluster API accept any field.
 pub(super) fn definitions() -> String {
+    with_pools(groups::definition("cluster.x-k8s.io", "MachinePool"))
+}
+
+/// The same with a CRD of MachinePools that has few fields of the status.
+pub(super) fn definitions_with_few_fields() -> String {
+    let mut pools = groups::definition("cluster.x-k8s.io", "MachinePool");
+    let text = json!({"type": "string"});
+    let condition = json!({"type": "object",
+        "properties": {"type": text, "status": text, "reason": text, "lastTransitionTime": text}});
+    let status = json!({"type": "object", "properties": {
+        "phase": text, "conditions": {"type": "array", "items": condition}}});
+    if let Some(known) = pools.pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties/status") {
+        *known = status;
+    }
+    with_pools(pools)
+}
+
+fn with_pools(pools: Value) -> String {
     let own = [
-        groups::definition("cluster.x-k8s.io", "MachinePool"),
+        pools,
         groups::definition("cluster.x-k8s.io", "Machine"),
         groups::definition("cluster.x-k8s.io", "Cluster"),
     ];
@@ -92,6 +112,15 @@ pub(super) fn finalizers(object: &Object) -> Vec<String> {
 /// The labels of the machines of the pool.
 pub(super) fn labels() -> Value {
     json!({"cluster.x-k8s.io/cluster-name": "c", "cluster.x-k8s.io/pool-name": POOL})
+}
+
+/// The annotations of an object.
+pub(super) fn annotations(object: &Object) -> BTreeMap<String, String> {
+    let annotations = object.pointer("/metadata/annotations").and_then(Value::as_object);
+    let texts = annotations.into_iter().flatten();
+    texts
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect()
 }
 
 /// Whether a condition of an object has this status.

@@ -1,13 +1,13 @@
 //! The reference provider in the simulation. It takes a part of its steps, and lies.
 
 use capstan_core::api::kinds::{CLUSTER_API_MACHINES, MACHINE_POOLS};
+use capstan_core::pool::max_surge;
 use serde_json::json;
 
 use super::actors::{Instance, Round};
-use super::objects::{GROUPS, INSTANCES, NAMESPACE, POOL, has, is_deleting, labels, name, replicas, text};
+use super::objects::{GROUPS, INSTANCES, NAMESPACE, POOL, annotations, has, is_deleting, labels, name, replicas, text};
 use crate::infrastructure::groups::{Act, Group, Instance as CloudInstance, Inventory, MachineOf, decide};
 use crate::simulation::declared::Stored;
-use crate::simulation::machine_pool::invariants::max_unavailable;
 
 impl Round<'_, '_> {
     fn seen(&self, stored: &Stored) -> Inventory {
@@ -25,10 +25,12 @@ impl Round<'_, '_> {
             };
             (name(one).to_owned(), machine)
         });
-        let ready = self.cloud.iter().filter(|(_, one)| one.is_booted && one.is_healthy);
+        let available = stored
+            .all(&CLUSTER_API_MACHINES)
+            .filter(|one| has(one, "Available", "True"));
         Inventory {
             machines: machines.collect(),
-            ready: ready.map(|(id, _)| id.clone()).collect(),
+            available: available.map(|one| text(one, "/spec/providerID").to_owned()).collect(),
             instances: self.cloud.values().map(cloud_instance).collect(),
         }
     }
@@ -40,13 +42,13 @@ impl Round<'_, '_> {
             return;
         };
         let pool = stored.get(&MACHINE_POOLS, NAMESPACE, POOL);
-        let surges = pool.and_then(max_unavailable) == Some(0);
+        let surge = pool.and_then(|pool| max_surge(&annotations(pool), replicas(pool)));
         let group = Group {
             replicas: pool.map_or(0, replicas),
             version: pool
                 .map_or("", |pool| text(pool, "/spec/template/spec/version"))
                 .to_owned(),
-            surge: usize::from(surges),
+            surge: surge.unwrap_or(0),
             is_deleting: is_deleting(object),
             ..Group::default()
         };
