@@ -63,17 +63,17 @@ impl NotStored {
                 return conditions.all(|condition| {
                     let type_ = text(condition, "type");
                     let (wanted, stored) = (form(condition), kept(status, type_));
-                    wanted == stored || self.is_known((field.clone(), type_.to_owned()), &wanted, &stored)
+                    wanted == stored || self.is_known(&(field.clone(), type_.to_owned()), &wanted, &stored)
                 });
             }
             let stored = status.get(field).unwrap_or(&Value::Null);
-            self.is_known((field.clone(), String::new()), wanted, stored)
+            self.is_known(&(field.clone(), String::new()), wanted, stored)
         })
     }
 
     /// Whether a part was dropped, or stored in another form, and is stored so still.
-    fn is_known(&self, part: Part, wanted: &Value, stored: &Value) -> bool {
-        let known = self.parts.get(&part);
+    fn is_known(&self, part: &Part, wanted: &Value, stored: &Value) -> bool {
+        let known = self.parts.get(part);
         known.is_some_and(|[sent, kept]| kept == stored && (kept.is_null() || sent == wanted))
     }
 }
