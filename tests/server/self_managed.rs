@@ -106,9 +106,10 @@ impl Api {
         let webhooks: Vec<_> = bundles
             .iter()
             .map(|bundle| match bundle {
-                Some(text) => json!({"clientConfig": {"caBundle": ByteString(text.as_bytes().to_vec())}}),
-                None => json!({"clientConfig": {"service": {"name": "capstan"}}}),
+                Some(text) => json!({"caBundle": ByteString(text.as_bytes().to_vec())}),
+                None => json!({"service": {"name": "capstan"}}),
             })
+            .map(|client| json!({"name": "validate.machine.capstan.dev", "clientConfig": client}))
             .collect();
         let mut state = self.objects.lock().unwrap();
         state.0 += 1;
