@@ -307,17 +307,18 @@ fn failed_replacement(spec: &Spec, state: &State) -> Option<Degradation> {
             ))
         })
         .collect();
+    let advice = if spec.state == SetState::Active {
+        "correct the cause, then delete the machine to have it made again"
+    } else {
+        // A deleted machine would not come back.
+        "repair them before an activation; the Inactive set makes no machine again"
+    };
     (!texts.is_empty()).then(|| Degradation {
         reason: FAILED_REPLACEMENT,
         message: format!(
-            "Observed {} failed machine(s): {}; {}",
+            "Observed {} failed machine(s): {}; {advice}",
             texts.len(),
-            texts.join(", "),
-            match spec.state {
-                SetState::Active => "correct the cause, then delete the machine to have it made again",
-                // A deleted machine would not come back.
-                SetState::Inactive => "repair them before an activation; the Inactive set makes no machine again",
-            }
+            texts.join(", ")
         ),
     })
 }

@@ -50,6 +50,18 @@ impl Plane {
         voters.is_empty() || 2 * voters.iter().filter(runs).count() > voters.len()
     }
 
+    /// Whether etcd cannot be restored: no voter has an instance, and no machine has a ready node.
+    pub(super) fn is_destroyed(&self) -> bool {
+        let nodes = self.machines.keys().any(|name| self.has_ready_node(name));
+        !self.has_quorum()
+            && !self.etcd.has_bootstrap
+            && !nodes
+            && self.machines.values().all(|machine| {
+                let is_voter = self.etcd.members.voters.contains(machine.metadata.name());
+                !(is_voter && self.provider.instances.contains(machine.metadata.uid()))
+            })
+    }
+
     /// The report that the operator writes next; `None` while it reports nothing.
     fn report(&self) -> Option<String> {
         if self.etcd.mute > 0 {
