@@ -14,7 +14,8 @@ use crate::simulation::invariants::Invariant;
 pub const INVARIANTS: &[Invariant] = &[
     Invariant {
         id: "H1",
-        text: "etcd never loses its quorum, unless machines, nodes, or members fail, or a user removes hooks",
+        text: "etcd never loses its quorum, unless machines, nodes, or members fail, or a user removes hooks or \
+               deletes machines before Capstan sets its hooks",
     },
     Invariant {
         id: "H2",

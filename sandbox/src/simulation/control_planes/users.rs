@@ -86,7 +86,10 @@ impl World<Plane> {
                 let names: Vec<String> = (0..*count)
                     .filter_map(|more| self.environment.machine_at(first + more))
                     .collect();
-                names.iter().for_each(|name| self.delete_machine(name));
+                for name in &names {
+                    self.note_unprotected(name);
+                    self.delete_machine(name);
+                }
             }
             Act::WeakenHealthCheck => {
                 let patch = json!({"spec": {"maxUnhealthy": "100%", "unhealthyConditions": [
@@ -118,6 +121,17 @@ impl World<Plane> {
                 world.patch_machine(name, json!({"spec": {"lifecycleHooks": null}}));
             }),
             _ => {}
+        }
+    }
+
+    /// A user deletes a machine before the controller of the members has set its hook: nothing
+    /// holds the machine until its member leaves.
+    fn note_unprotected(&mut self, name: &str) {
+        let environment = &mut self.environment;
+        let machine = environment.machines.get(name);
+        let is_hooked = machine.is_none_or(|machine| environment.is_hooked(machine));
+        if environment.setup.own_members && !is_hooked {
+            environment.evidence.disturbed.insert(name.to_owned());
         }
     }
 
