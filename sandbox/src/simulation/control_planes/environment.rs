@@ -200,6 +200,16 @@ impl Environment for Plane {
         elected || self.setup.bug.is_some_and(super::bugs::Bug::always_leads)
     }
 
+    /// Without a quorum of etcd, there is no API server.
+    fn answers(&self) -> bool {
+        self.has_quorum()
+    }
+
+    /// No voter runs, and no machine could become one: nobody can restore etcd.
+    fn is_lost(&self) -> bool {
+        !self.has_quorum() && !self.etcd.has_bootstrap && self.provider.instances.is_empty()
+    }
+
     fn alter_call(world: &mut World<Self>, call: &mut Call) -> bool {
         let number = world.outcome.writes;
         let Some(bug) = world.environment.setup.bug else {

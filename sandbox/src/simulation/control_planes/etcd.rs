@@ -32,34 +32,22 @@ impl Plane {
         if member == BOOTSTRAP {
             return self.etcd.has_bootstrap;
         }
-        let machine = self.machines.get(member);
-        let runs = machine.is_some_and(|machine| self.provider.instances.contains(machine.metadata.uid()));
         let (starting, sick) = (self.etcd.starting.contains(member), self.etcd.sick.contains_key(member));
-        runs && self.has_ready_node(member) && !starting && !sick
+        self.runs(member) && self.has_ready_node(member) && !starting && !sick
     }
 
     /// Whether most voters answer, or may answer once their node does. Without them there is no API
     /// server: no user can write, and no member changes, until etcd is restored.
     pub(super) fn has_quorum(&self) -> bool {
         let voters = &self.etcd.members.voters;
-        let runs = |voter: &&String| {
-            let machine = self.machines.get(*voter);
-            let runs = machine.is_some_and(|machine| self.provider.instances.contains(machine.metadata.uid()));
-            runs || *voter == BOOTSTRAP && self.etcd.has_bootstrap
-        };
-        voters.is_empty() || 2 * voters.iter().filter(runs).count() > voters.len()
+        voters.is_empty() || 2 * voters.iter().filter(|voter| self.runs(voter)).count() > voters.len()
     }
 
-    /// Whether etcd cannot be restored: no voter has an instance, and no machine has a ready node.
-    pub(super) fn is_destroyed(&self) -> bool {
-        let nodes = self.machines.keys().any(|name| self.has_ready_node(name));
-        !self.has_quorum()
-            && !self.etcd.has_bootstrap
-            && !nodes
-            && self.machines.values().all(|machine| {
-                let is_voter = self.etcd.members.voters.contains(machine.metadata.name());
-                !(is_voter && self.provider.instances.contains(machine.metadata.uid()))
-            })
+    /// Whether the host of a member runs.
+    fn runs(&self, member: &str) -> bool {
+        let machine = self.machines.get(member);
+        let runs = machine.is_some_and(|machine| self.provider.instances.contains(machine.metadata.uid()));
+        runs || member == BOOTSTRAP && self.etcd.has_bootstrap
     }
 
     /// The report that the operator writes next; `None` while it reports nothing.

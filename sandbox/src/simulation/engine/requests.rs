@@ -240,6 +240,11 @@ impl<E: Environment> World<E> {
     /// A call arrives.
     pub(super) fn arrive(&mut self, mut sent: Sent, lost: bool, crash: bool) {
         let (replica, task) = (sent.replica, sent.task);
+        if !self.environment.answers() {
+            self.trace(|| format!("   no API server answers {} of capstan-{replica}", describe(&sent.call)));
+            E::refused(self, &sent.call);
+            return self.answer_after(CLIENT_TIMEOUT, &sent, Err(timeout()));
+        }
         let mut answer = self.execute(replica, task, &mut sent.call);
         E::alter_answer(self, replica, &sent.call, &mut answer);
         let epoch = self.replicas.get(replica).map(|replica| replica.epoch);

@@ -195,6 +195,16 @@ pub(crate) trait Environment: Sized + 'static {
         elected
     }
 
+    /// Whether the API server answers controllers.
+    fn answers(&self) -> bool {
+        true
+    }
+
+    /// Whether the cluster is lost, so that the run ends and nothing is judged any more.
+    fn is_lost(&self) -> bool {
+        false
+    }
+
     /// Lets the seeded bug alter a call before it is sent. Returns false if the call is not sent at
     /// all; the controller then takes it for executed.
     fn alter_call(_world: &mut World<Self>, _call: &mut Call) -> bool {
@@ -379,12 +389,14 @@ impl<E: Environment> World<E> {
         self.settle();
         // A repair may only show the next problem, so there are several rounds.
         for _ in 0..12 {
-            if self.is_violated() || !self.repair() {
+            if self.is_violated() || self.environment.is_lost() || !self.repair() {
                 break;
             }
             self.settle();
         }
-        self.judge_the_end();
+        if !self.environment.is_lost() {
+            self.judge_the_end();
+        }
         self.outcome.time = self.now;
         self.outcome.marks = self.environment.marks();
         self.outcome
@@ -393,7 +405,7 @@ impl<E: Environment> World<E> {
     /// Steps until the queue is empty.
     pub(super) fn settle(&mut self) {
         let horizon = self.now.max(self.schedule.calm) + 48 * HOUR;
-        while !self.is_violated() {
+        while !self.is_violated() && !self.environment.is_lost() {
             let Some(((at, _), due)) = self.queue.pop_first() else {
                 break;
             };

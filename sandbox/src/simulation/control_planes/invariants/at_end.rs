@@ -23,10 +23,6 @@ impl World<Plane> {
 /// The first check that fails.
 pub(in crate::simulation::control_planes) fn violation(world: &World<Plane>) -> Found {
     let plane = &world.environment;
-    // Without etcd, there is no API server, and no controller can help. H1 judges the loss.
-    if plane.is_destroyed() {
-        return None;
-    }
     let now = plane.moment(world.now());
     instances(plane).or_else(|| {
         let object = plane.object.as_ref()?;
