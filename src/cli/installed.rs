@@ -140,10 +140,9 @@ pub(super) fn serves(server: &Value, feature: Feature) -> bool {
 pub(super) async fn of_other_features(client: &Client, server: &Value, namespace: &str) -> anyhow::Result<Vec<Value>> {
     const KINDS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
     let mut others = Vec::new();
-    let features = Feature::ALL.into_iter().filter(|feature| !feature.is_controllers());
-    for feature in features.filter(|feature| !serves(server, *feature)) {
+    let absent = Feature::ALL.into_iter().filter(|feature| !serves(server, *feature));
+    for name in absent.filter_map(Feature::webhook_configuration) {
         for kind in KINDS {
-            let name = format!("capstan-{}", feature.name());
             let wanted = named("admissionregistration.k8s.io/v1", kind, "", &name);
             let Some(found) = get(client, &wanted).await? else {
                 continue;

@@ -136,29 +136,18 @@ async fn definitions(args: &Args, client: &Client, report: &mut Report) {
 /// Controllers are installed together with the webhooks that guard what they execute.
 async fn prerequisites(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<()> {
     let needed = [
-        (Feature::MirroringControllers, Feature::Mirroring, "capstan-mirroring"),
-        (
-            Feature::KubeadmControlPlaneControllers,
-            Feature::KubeadmControlPlane,
-            "capstan-kubeadm-control-plane",
-        ),
-        (
-            Feature::ControlPlaneControllers,
-            Feature::ControlPlane,
-            "capstan-control-plane",
-        ),
-        (
-            Feature::MachinePoolControllers,
-            Feature::MachinePools,
-            "capstan-machine-pools",
-        ),
+        (Feature::MirroringControllers, Feature::Mirroring),
+        (Feature::KubeadmControlPlaneControllers, Feature::KubeadmControlPlane),
+        (Feature::ControlPlaneControllers, Feature::ControlPlane),
+        (Feature::MachinePoolControllers, Feature::MachinePools),
     ];
-    for (feature, needs, webhooks) in needed {
+    for (feature, needs) in needed {
         if !args.feature.contains(&feature) {
             continue;
         }
         let check = format!("the feature {} is installed with {}", needs.name(), feature.name());
-        let installed = named(WEBHOOKS_API, "ValidatingWebhookConfiguration", "", webhooks);
+        let webhooks = needs.webhook_configuration().unwrap_or_default();
+        let installed = named(WEBHOOKS_API, "ValidatingWebhookConfiguration", "", &webhooks);
         if args.feature.contains(&needs) || installed::get(client, &installed).await?.is_some() {
             report.ok("features", check, "");
         } else {

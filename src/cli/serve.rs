@@ -569,7 +569,14 @@ async fn reviewer(
             .kubeadm_control_plane
             .then(|| InfrastructureVersions::follow(client.clone())),
     };
-    let features: Vec<Feature> = [
+    let judge = Judge::new(admission, Arc::new(source), &served_features(args));
+    let connected = Connected { client, caches, own };
+    Ok((Arc::new(judge), Some(connected)))
+}
+
+/// The features whose webhooks this process serves.
+fn served_features(args: &Args) -> Vec<Feature> {
+    [
         (Feature::Admission, true),
         (Feature::Mirroring, args.mirroring),
         (Feature::KubeadmControlPlane, args.kubeadm_control_plane),
@@ -578,10 +585,7 @@ async fn reviewer(
     ]
     .into_iter()
     .filter_map(|(feature, is_installed)| is_installed.then_some(feature))
-    .collect();
-    let judge = Judge::new(admission, Arc::new(source), &features);
-    let connected = Connected { client, caches, own };
-    Ok((Arc::new(judge), Some(connected)))
+    .collect()
 }
 
 /// The parts of Capstan that run in this process. It watches what they read and nothing else, so
@@ -709,15 +713,8 @@ fn webhook_configurations(args: &Args) -> Vec<String> {
     if !args.webhook_configuration.is_empty() {
         return args.webhook_configuration.clone();
     }
-    let names = [
-        ("capstan", true),
-        ("capstan-mirroring", args.mirroring),
-        ("capstan-kubeadm-control-plane", args.kubeadm_control_plane),
-        ("capstan-control-plane", args.control_plane),
-        ("capstan-machine-pools", args.machine_pools),
-    ];
-    let served = names.into_iter().filter(|(_, serves)| *serves);
-    served.map(|(name, _)| name.to_owned()).collect()
+    let served = served_features(args).into_iter();
+    served.filter_map(Feature::webhook_configuration).collect()
 }
 
 #[cfg(test)]

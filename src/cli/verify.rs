@@ -102,20 +102,14 @@ async fn check(args: &Args) -> anyhow::Result<Report> {
 pub(super) async fn installed_features(client: &Client, namespace: &str, lease: &str) -> anyhow::Result<Vec<Feature>> {
     let mut features = Vec::new();
     for feature in Feature::ALL {
-        let webhooks = |name| named(ADMISSION_API, "ValidatingWebhookConfiguration", "", name);
-        let deployment = |name| named("apps/v1", "Deployment", namespace, name);
-        let signs = match feature {
-            Feature::Admission => vec![webhooks("capstan"), deployment("capstan-webhook")],
-            Feature::Mirroring => vec![webhooks("capstan-mirroring")],
-            Feature::KubeadmControlPlane => vec![webhooks("capstan-kubeadm-control-plane")],
-            Feature::ControlPlane => vec![webhooks("capstan-control-plane")],
-            Feature::MachinePools => vec![webhooks("capstan-machine-pools")],
-            controllers => {
-                let workload = installed::controllers(controllers, lease);
-                workload.map(|(_, name)| deployment(name)).into_iter().collect()
-            }
+        let webhooks = feature.webhook_configuration();
+        let webhooks = webhooks.map(|name| named(ADMISSION_API, "ValidatingWebhookConfiguration", "", &name));
+        let workload = match feature {
+            Feature::Admission => Some("capstan-webhook"),
+            feature => installed::controllers(feature, lease).map(|(_, name)| name),
         };
-        for sign in signs {
+        let workload = workload.map(|name| named("apps/v1", "Deployment", namespace, name));
+        for sign in webhooks.into_iter().chain(workload) {
             let found = installed::get(client, &sign).await?;
             if found.is_some_and(|found| installed::is_own(&found)) {
                 features.push(feature);

@@ -70,6 +70,16 @@ impl Feature {
         )
     }
 
+    /// The name of the webhook configurations with the webhooks of the feature; none for a feature
+    /// without webhooks.
+    pub fn webhook_configuration(self) -> Option<String> {
+        match self {
+            Self::Admission => Some(String::from("capstan")),
+            feature if feature.is_controllers() => None,
+            feature => Some(format!("capstan-{}", feature.name())),
+        }
+    }
+
     /// The feature with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|feature| feature.name() == name)
