@@ -50,6 +50,7 @@ pub use infrastructure::{
     infrastructure_of,
 };
 pub use normal::normalise;
+pub use platforms::{platform_type, platform_types};
 
 /// One of the two APIs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,32 +8,20 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// The platforms that a conversion exists for, by the name in the status of the Infrastructure.
-pub const NAMES: [&str; 9] = [
-    "AWS",
-    "Azure",
-    "BareMetal",
-    "GCP",
-    "IBMCloud",
-    "Nutanix",
-    "OpenStack",
-    "PowerVS",
-    "VSphere",
-];
+use crate::conversion::{platform_type, platform_types};
 
 /// The platforms for which mirroring is switched on. The default is all platforms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MirroredPlatforms(Option<BTreeSet<&'static str>>);
 
-/// The platform of this name. Upper and lower case are the same.
+/// The platform of this name, which has a conversion. Upper and lower case are the same.
 ///
 /// # Errors
 /// No platform has the name; the text says which names there are.
 pub fn named(name: &str) -> Result<&'static str, String> {
-    let mut names = NAMES.into_iter();
-    names
+    platform_types()
         .find(|known| known.eq_ignore_ascii_case(name))
-        .ok_or_else(|| format!("must be one of {}", NAMES.join(", ")))
+        .ok_or_else(|| format!("must be one of {}", Vec::from_iter(platform_types()).join(", ")))
 }
 
 impl MirroredPlatforms {
@@ -46,8 +34,7 @@ impl MirroredPlatforms {
     /// mirrored.
     pub fn obstacle(&self, infrastructure: Option<&Value>) -> Option<String> {
         let names = self.0.as_ref()?;
-        let platform = infrastructure.and_then(|found| found.pointer("/status/platformStatus/type")?.as_str());
-        match platform {
+        match infrastructure.and_then(platform_type) {
             Some(platform) if names.contains(platform) => None,
             Some(platform) => Some(format!("mirroring is not switched on for the platform {platform}")),
             None => Some(String::from(

@@ -31,6 +31,8 @@ pub(super) struct Platform {
     pub(super) id: &'static str,
     /// Its name in a sentence.
     pub(super) title: &'static str,
+    /// Its name in `status.platformStatus.type` of the Infrastructure.
+    pub(super) platform_type: &'static str,
     /// Kind of the provider spec.
     pub(super) provider_spec: &'static str,
     /// Group and version of the provider spec.
@@ -81,21 +83,22 @@ pub(super) fn of_provider_spec(kind: &str) -> Option<&'static Platform> {
         .copied()
 }
 
-/// The platform of an Infrastructure, by the value of `status.platformStatus.type`.
+/// The names of the platforms that have a conversion, as `status.platformStatus.type` of an
+/// Infrastructure has them.
+pub fn platform_types() -> impl Iterator<Item = &'static str> {
+    PLATFORMS.iter().map(|platform| platform.platform_type)
+}
+
+/// The name of the platform of a cluster, from its Infrastructure.
+pub fn platform_type(infrastructure: &Value) -> Option<&str> {
+    tree::text(infrastructure, "status.platformStatus.type")
+}
+
+/// The platform of an Infrastructure.
 pub(super) fn of_infrastructure(infrastructure: &Value) -> Option<&'static Platform> {
-    let machine = match tree::text(infrastructure, "status.platformStatus.type")? {
-        "AWS" => "AWSMachine",
-        "Azure" => "AzureMachine",
-        "BareMetal" => "Metal3Machine",
-        "GCP" => "GCPMachine",
-        "IBMCloud" => "IBMVPCMachine",
-        "Nutanix" => "NutanixMachine",
-        "OpenStack" => "OpenStackMachine",
-        "PowerVS" => "IBMPowerVSMachine",
-        "VSphere" => "VSphereMachine",
-        _ => return None,
-    };
-    of_machine(machine)
+    let type_ = platform_type(infrastructure)?;
+    let mut platforms = PLATFORMS.iter();
+    platforms.find(|platform| platform.platform_type == type_).copied()
 }
 
 /// The platform of a provider spec. The Machine API reads one without a kind as a provider spec of

@@ -19,6 +19,7 @@ use crate::conversion::{Severity, tree};
 pub(super) const PLATFORM: Platform = Platform {
     id: "aws",
     title: "AWS",
+    platform_type: "AWS",
     provider_spec: "AWSMachineProviderConfig",
     provider_spec_version: "machine.openshift.io/v1beta1",
     machine: "AWSMachine",

@@ -18,6 +18,7 @@ use crate::conversion::{Lookup, Severity, tree};
 pub(super) const PLATFORM: Platform = Platform {
     id: "azure",
     title: "Azure",
+    platform_type: "Azure",
     provider_spec: "AzureMachineProviderSpec",
     provider_spec_version: "machine.openshift.io/v1beta1",
     machine: "AzureMachine",

@@ -14,6 +14,7 @@ use crate::conversion::shape::Shape;
 pub(super) const PLATFORM: Platform = Platform {
     id: "bare-metal",
     title: "Bare metal (Metal3)",
+    platform_type: "BareMetal",
     provider_spec: "BareMetalMachineProviderSpec",
     provider_spec_version: "baremetal.cluster.k8s.io/v1alpha1",
     machine: "Metal3Machine",

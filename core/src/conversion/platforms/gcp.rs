@@ -20,6 +20,7 @@ use crate::model::is_label_name;
 pub(super) const PLATFORM: Platform = Platform {
     id: "gcp",
     title: "GCP",
+    platform_type: "GCP",
     provider_spec: "GCPMachineProviderSpec",
     provider_spec_version: "machine.openshift.io/v1beta1",
     machine: "GCPMachine",

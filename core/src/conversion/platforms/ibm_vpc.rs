@@ -17,6 +17,7 @@ use crate::conversion::shape::{Converted, Fault, Shape, fault};
 pub(super) const PLATFORM: Platform = Platform {
     id: "ibm-vpc",
     title: "IBM Cloud VPC",
+    platform_type: "IBMCloud",
     provider_spec: "IBMCloudMachineProviderSpec",
     provider_spec_version: "ibmcloudproviderconfig.openshift.io/v1beta1",
     machine: "IBMVPCMachine",

@@ -16,6 +16,7 @@ use crate::conversion::{Severity, tree};
 pub(super) const PLATFORM: Platform = Platform {
     id: "nutanix",
     title: "Nutanix",
+    platform_type: "Nutanix",
     provider_spec: "NutanixMachineProviderConfig",
     provider_spec_version: "machine.openshift.io/v1",
     machine: "NutanixMachine",

@@ -22,6 +22,7 @@ use crate::conversion::tree;
 pub(super) const PLATFORM: Platform = Platform {
     id: "openstack",
     title: "OpenStack",
+    platform_type: "OpenStack",
     provider_spec: "OpenstackProviderSpec",
     provider_spec_version: "machine.openshift.io/v1alpha1",
     machine: "OpenStackMachine",

@@ -15,6 +15,7 @@ use crate::conversion::{Severity, metadata, tree};
 pub(super) const PLATFORM: Platform = Platform {
     id: "power-vs",
     title: "Power VS",
+    platform_type: "PowerVS",
     provider_spec: "PowerVSMachineProviderConfig",
     provider_spec_version: "machine.openshift.io/v1",
     machine: "IBMPowerVSMachine",

@@ -17,6 +17,7 @@ use crate::conversion::{Lookup, Severity, tree};
 pub(super) const PLATFORM: Platform = Platform {
     id: "vsphere",
     title: "vSphere",
+    platform_type: "VSphere",
     provider_spec: "VSphereMachineProviderSpec",
     provider_spec_version: "machine.openshift.io/v1beta1",
     machine: "VSphereMachine",
