@@ -12,10 +12,11 @@ use super::carried::{CARRIED, Carried};
 use super::shape::NO_TEXT;
 use super::tree::Tree;
 use super::{Api, Issue};
-use crate::api::cluster_x_k8s_io::annotation::PAUSED;
+use crate::api::cluster_x_k8s_io::annotation::{self, PAUSED};
 use crate::api::cluster_x_k8s_io::label::{CLUSTER as CLUSTER_NAME, CONTROL_PLANE};
 use crate::api::machine_openshift_io::authority::MIRRORED;
 use crate::api::machine_openshift_io::label::{CLUSTER, ROLE, TYPE};
+use crate::api::machine_openshift_io::machine;
 use crate::model::{FieldPath, is_label_key, is_label_name, is_label_value};
 
 /// The prefix of the label with the role of a node.
@@ -26,7 +27,7 @@ const CLUSTER_API_DOMAIN: &str = "cluster.x-k8s.io/";
 const NODE_DOMAIN: &str = "node.cluster.x-k8s.io/";
 const SET_NAME: &str = "cluster.x-k8s.io/set-name";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-const DELETE_MACHINE: (&str, &str) = ("machine.openshift.io/delete-machine", "cluster.x-k8s.io/delete-machine");
+const DELETE_MACHINE: (&str, &str) = (machine::DELETE_MACHINE, annotation::DELETE_MACHINE);
 /// Labels and annotations that controllers of the Machine API compute for a Machine.
 const COMPUTED: &[&str] = &[INSTANCE_TYPE, REGION, ZONE, INSTANCE_STATE];
 /// The label of an infrastructure template with the name of its MachineSet.

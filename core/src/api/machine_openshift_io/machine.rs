@@ -19,6 +19,8 @@ pub const KIND: &str = "Machine";
 pub const API_VERSION: &str = "machine.openshift.io/v1beta1";
 /// Lower-case plural, as in a URL.
 pub const PLURAL: &str = "machines";
+/// An annotation: the MachineSet deletes the Machine first when it scales in.
+pub const DELETE_MACHINE: &str = "machine.openshift.io/delete-machine";
 
 /// A Machine is one instance on the platform of the cluster, and the node that runs on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -5,6 +5,7 @@
 //! the other API, and the autoscaler then reads again.
 
 use capstan_core::api::cluster_x_k8s_io::annotation::DELETE_MACHINE;
+use capstan_core::api::machine_openshift_io::machine;
 use capstan_core::authority::pair::FullObject;
 use capstan_core::authority::spec::Api;
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ const MOST: u64 = 5;
 /// The annotation with which the autoscaler marks a Machine of an API.
 fn mark(api: Api) -> &'static str {
     match api {
-        Api::MachineApi => "machine.openshift.io/delete-machine",
+        Api::MachineApi => machine::DELETE_MACHINE,
         Api::ClusterApi => DELETE_MACHINE,
     }
 }
