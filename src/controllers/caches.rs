@@ -96,7 +96,8 @@ fn as_wire_type(entry: &KindEntry) -> Option<Watch> {
     Some(watch(entry))
 }
 
-fn within(watch: Watch, entry: &KindEntry, machine_api: &str, cluster_api: &str) -> Watch {
+/// The watch in the namespace of the kind.
+pub(super) fn within(watch: Watch, entry: &KindEntry, machine_api: &str, cluster_api: &str) -> Watch {
     match entry.home {
         Home::MachineApi => watch.within(machine_api),
         Home::ClusterApi => watch.within(cluster_api),

@@ -105,17 +105,13 @@ fn without_machine(state: &State, spare: usize) -> String {
 
 /// A member that has not started, or that does not vote yet, must do so before the next step.
 fn all_vote(state: &State, members: &[EtcdMember]) -> Result<(), Blocked> {
-    let without_vote = state.without_vote.first();
-    let message = match members
-        .iter()
-        .find(|member| member.name.is_empty() || member.is_learner)
-    {
-        None => match without_vote {
-            None => return Ok(()),
-            Some(machine) => format!("the etcd member of machine {machine} does not vote yet"),
-        },
-        Some(member) if member.name.is_empty() => String::from("an etcd member has not started"),
-        Some(member) => format!("etcd member {} does not vote yet", member.name),
+    let mut members = members.iter();
+    let member = members.find(|member| member.name.is_empty() || member.is_learner);
+    let message = match (member, state.without_vote.first()) {
+        (None, None) => return Ok(()),
+        (Some(member), _) if member.name.is_empty() => String::from("an etcd member has not started"),
+        (Some(member), _) => format!("etcd member {} does not vote yet", member.name),
+        (None, Some(machine)) => format!("the etcd member of machine {machine} does not vote yet"),
     };
     Err((WaitReason::EtcdMembers, message))
 }

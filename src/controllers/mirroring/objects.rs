@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use capstan_core::api::core_v1::config_map::ETCD_NAMESPACE;
 use capstan_core::api::infrastructure_cluster_x_k8s_io::{CLUSTERS, GROUP, PLATFORMS};
 use capstan_core::api::kind::KindInfo;
-use capstan_core::api::kinds::{self, Home, Reader};
+use capstan_core::api::kinds::{self, Reader};
 use capstan_core::api::meta::ObjectMeta;
 use capstan_core::api::objects::{CachedObject, Undecodable};
 use capstan_core::authority::other::{self, FieldManager, LEASE};
@@ -17,6 +16,7 @@ use capstan_core::authority::wide::OPERATOR;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::controllers::caches::within;
 use crate::runtime::Watch;
 
 /// Leases.
@@ -154,12 +154,7 @@ pub(super) fn watches(machine_api: &str, cluster_api: &str) -> Vec<Watch> {
     let mut watches: Vec<Watch> = entries
         .map(|entry| {
             let watch = Watch::of::<StoredObject>(&entry.kind).named(entry.names);
-            match entry.home {
-                Home::MachineApi => watch.within(machine_api),
-                Home::ClusterApi => watch.within(cluster_api),
-                Home::Etcd => watch.within(ETCD_NAMESPACE),
-                Home::Cluster => watch,
-            }
+            within(watch, &entry, machine_api, cluster_api)
         })
         .collect();
     watches.push(Watch::of::<StoredObject>(&kinds::CLUSTER_OPERATORS).named(&[OPERATOR]));
