@@ -19,6 +19,19 @@ fn access(plane: &ControlPlane) -> PathBuf {
     plane.kubeconfig_for(&user, &groups).unwrap()
 }
 
+/// A control plane with the objects that an installation finds.
+async fn surrounded() -> ControlPlane {
+    let plane = empty().await;
+    prepare(&plane).await;
+    plane.apply_yaml(&fixtures::surroundings()).await.unwrap();
+    plane
+}
+
+/// The flag with the address of the server in this test.
+fn url(port: u16) -> String {
+    format!("--webhook-url=https://127.0.0.1:{port}")
+}
+
 /// Runs `capstan register` once: its exit code, and its output.
 async fn attempt(access: &Path, flags: &[&str]) -> (i32, String) {
     let arguments = [&["register", "--once", "-o", "json"], flags].concat();
@@ -33,7 +46,7 @@ async fn fails_without_harm(plane: &ControlPlane, access: &Path, flags: &[&str])
     assert!(failed(&text)[0].starts_with("all replicas of Deployment"), "{text}");
     assert!(registered(plane).await.is_empty());
     mark_ready(plane, "capstan-webhook").await;
-    let closed = format!("--webhook-url=https://127.0.0.1:{}", free_port().unwrap());
+    let closed = url(free_port().unwrap());
     let (code, text) = attempt(access, &[flags, &["--wait=2s", &closed]].concat()).await;
     assert_eq!(code, 1, "{text}");
     assert!(
@@ -56,10 +69,8 @@ async fn versions(plane: &ControlPlane) -> Vec<Value> {
 
 #[tokio::test]
 async fn each_step_of_an_installation_leaves_sets_editable_and_the_last_one_enforces_the_rules() {
-    let plane = empty().await;
+    let plane = surrounded().await;
     let cluster = Cluster::of(&plane).unwrap();
-    prepare(&plane).await;
-    plane.apply_yaml(&fixtures::surroundings()).await.unwrap();
     let manifests = manifests_of(capstan(), "all", "admission").await.unwrap();
     for object in serde_saphyr::from_multiple::<Value>(&manifests).unwrap() {
         cluster.apply(&object.to_string()).await.unwrap();
@@ -76,7 +87,7 @@ async fn each_step_of_an_installation_leaves_sets_editable_and_the_last_one_enfo
 
     // With a server, the webhooks are in force, and a further attempt writes nothing.
     let (server, port) = serve(&plane, "register.log", &[]).await;
-    let open = format!("--webhook-url=https://127.0.0.1:{port}");
+    let open = url(port);
     let (code, text) = attempt(&access, &[&open]).await;
     assert_eq!(code, 0, "{text}\n{}", server.log());
     assert_eq!(registered(&plane).await, ["Fail"]);
@@ -91,7 +102,7 @@ async fn each_step_of_an_installation_leaves_sets_editable_and_the_last_one_enfo
 
     // Neither the same manifests again nor a failed attempt takes webhooks out of force.
     cluster.apply(&manifests).await.unwrap();
-    let closed = format!("--webhook-url=https://127.0.0.1:{}", free_port().unwrap());
+    let closed = url(free_port().unwrap());
     let (code, text) = attempt(&access, &["--wait=1s", &closed]).await;
     assert_eq!(code, 1, "{text}");
     assert_eq!(registered(&plane).await, ["Fail"]);
@@ -134,9 +145,7 @@ async fn each_step_of_an_installation_leaves_sets_editable_and_the_last_one_enfo
 #[tokio::test]
 async fn an_installation_changes_from_static_webhooks_to_registered_ones() {
     for flags in [&[][..], &["--server-side"]] {
-        let plane = empty().await;
-        prepare(&plane).await;
-        plane.apply_yaml(&fixtures::surroundings()).await.unwrap();
+        let plane = surrounded().await;
         let apply = async |choice: &[&str]| {
             let mut print = std::process::Command::new(capstan());
             let printed = print.args(["manifests", "all"]).args(choice).output().unwrap();
@@ -149,7 +158,7 @@ async fn an_installation_changes_from_static_webhooks_to_registered_ones() {
         assert_eq!(registered(&plane).await, ["Fail"]);
         apply(&[]).await.checked().unwrap();
         mark_ready(&plane, "capstan-webhook").await;
-        let open = format!("--webhook-url=https://127.0.0.1:{port}");
+        let open = url(port);
         let (code, text) = attempt(&access(&plane), &[&open]).await;
         assert_eq!(code, 0, "{text}\n{}", server.log());
         assert_eq!(registered(&plane).await, ["Fail"]);
@@ -162,14 +171,12 @@ async fn an_installation_changes_from_static_webhooks_to_registered_ones() {
 /// The first installation keeps its webhooks, and the second one registers nothing.
 #[tokio::test]
 async fn v183_a_second_installation_does_not_move_webhooks_that_are_in_force() {
-    let plane = empty().await;
-    prepare(&plane).await;
-    plane.apply_yaml(&fixtures::surroundings()).await.unwrap();
+    let plane = surrounded().await;
     let manifests = manifests_of(capstan(), "all", "admission").await.unwrap();
     Cluster::of(&plane).unwrap().apply(&manifests).await.unwrap();
     mark_ready(&plane, "capstan-webhook").await;
     let (server, port) = serve(&plane, "register.log", &[]).await;
-    let open = format!("--webhook-url=https://127.0.0.1:{port}");
+    let open = url(port);
     let (code, text) = attempt(&access(&plane), &[&open]).await;
     assert_eq!(code, 0, "{text}");
     // In this test the webhooks have a URL. In a cluster they have the Service of the first one.
@@ -227,9 +234,7 @@ async fn v183_a_second_installation_does_not_move_webhooks_that_are_in_force() {
 /// The server would refuse each request of a webhook that it does not have any more.
 #[tokio::test]
 async fn v184_the_webhooks_of_a_dropped_feature_and_objects_of_others_do_not_stay_in_the_way() {
-    let plane = empty().await;
-    prepare(&plane).await;
-    plane.apply_yaml(&fixtures::surroundings()).await.unwrap();
+    let plane = surrounded().await;
     let cluster = Cluster::of(&plane).unwrap();
     let definitions = manifests_of(capstan(), "crds", "control-plane").await.unwrap();
     plane.apply_yaml(&definitions).await.unwrap();
@@ -250,7 +255,7 @@ async fn v184_the_webhooks_of_a_dropped_feature_and_objects_of_others_do_not_sta
     plane.apply_yaml(&theirs.to_string()).await.unwrap();
     mark_ready(&plane, "capstan-webhook").await;
     let (server, port) = serve(&plane, "register.log", &["--control-plane"]).await;
-    let open = format!("--webhook-url=https://127.0.0.1:{port}");
+    let open = url(port);
     let (_, text) = attempt(&access(&plane), &[&open]).await;
     assert!(
         text.contains("no other program has an object with the name of MutatingWebhookConfiguration"),
@@ -298,7 +303,7 @@ async fn v184_the_webhooks_of_a_dropped_feature_and_objects_of_others_do_not_sta
     let (_, text, _) = run(&admin, &["verify", "-o", "json"]).await;
     let missing = "the server has the webhooks of ValidatingWebhookConfiguration capstan-control-plane";
     assert!(failed(&text).iter().any(|row| row.starts_with(missing)), "{text}");
-    let open = format!("--webhook-url=https://127.0.0.1:{port}");
+    let open = url(port);
     let (code, text) = attempt(&access(&plane), &[&open]).await;
     assert_eq!(code, 0, "{text}");
     assert!(
@@ -321,9 +326,7 @@ async fn v184_the_webhooks_of_a_dropped_feature_and_objects_of_others_do_not_sta
 /// creates them.
 #[tokio::test]
 async fn in_a_bundle_the_registration_creates_everything_and_it_goes_with_its_owner() {
-    let plane = empty().await;
-    prepare(&plane).await;
-    plane.apply_yaml(&fixtures::surroundings()).await.unwrap();
+    let plane = surrounded().await;
     let manifests = manifests_of(capstan(), "all", "admission").await.unwrap();
     let mut objects: Vec<Value> = serde_saphyr::from_multiple(&manifests).unwrap();
     objects.retain(|object| {
@@ -339,7 +342,7 @@ async fn in_a_bundle_the_registration_creates_everything_and_it_goes_with_its_ow
 
     // What someone deletes is restored.
     let (server, port) = serve(&plane, "register.log", &[]).await;
-    let open = format!("--webhook-url=https://127.0.0.1:{port}");
+    let open = url(port);
     for _ in 0..2 {
         let (code, text) = attempt(&access, &[owner, &open]).await;
         assert_eq!(code, 0, "{text}\n{}", server.log());

@@ -10,25 +10,31 @@ use crate::world::{NAMESPACE, World, message, name};
 const KIND: &str = "machines.cluster.x-k8s.io";
 const HOOK: &str = "pre-drain.delete.hook.machine.cluster.x-k8s.io/backup";
 
-#[tokio::test(flavor = "multi_thread")]
-async fn hooks_and_a_drain_hold_a_machine_of_a_pool_until_the_timeout_of_the_pool() {
-    let world = World::new(true).await;
-    let controller = world.start(Mode::Extend).await;
-    world.create_pool("p", 1, &json!({}), &json!({})).await;
-    // No timeout: a drain that is held has no end.
+/// The Machines of a settled pool without timeouts: what holds a Machine holds it without an end.
+async fn without_timeouts(world: &World, replicas: usize) -> Vec<Value> {
+    world.create_pool("p", replicas, &json!({}), &json!({})).await;
     let no_end = json!({"nodeDrainTimeoutSeconds": 0, "nodeVolumeDetachTimeoutSeconds": 0});
     world
         .edit("p", &json!({"spec": {"template": {"spec": {"deletion": no_end}}}}))
         .await;
-    let machines = world.wait_until_settled("p", 1, "v1.35.0").await;
-    let machine = name(&machines[0]);
+    let machines = world.wait_until_settled("p", replicas, "v1.35.0").await;
     world
-        .wait_for("the Machine to have no timeout", async || {
+        .wait_for("the Machines to have no timeout", async || {
             let machines = world.objects(KIND).await?;
-            ensure!(machines[0]["spec"]["deletion"]["nodeDrainTimeoutSeconds"] == 0);
+            let timeouts = ["nodeDrainTimeoutSeconds", "nodeVolumeDetachTimeoutSeconds"];
+            let has_none = |one: &Value| timeouts.iter().all(|field| one["spec"]["deletion"][field] == 0);
+            ensure!(machines.iter().all(has_none));
             Ok(Some(()))
         })
         .await;
+    machines
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_and_a_drain_hold_a_machine_of_a_pool_until_the_timeout_of_the_pool() {
+    let world = World::new(true).await;
+    let controller = world.start(Mode::Extend).await;
+    let machine = name(&without_timeouts(&world, 1).await[0]);
     run_a_pod_that_cannot_be_evicted(&world, &machine).await;
     let hook = format!("{HOOK}=team");
     world
@@ -65,21 +71,7 @@ async fn hooks_and_a_drain_hold_a_machine_of_a_pool_until_the_timeout_of_the_poo
 async fn volumes_hold_the_machines_of_a_pool_until_they_are_detached_or_the_timeout_of_the_pool() {
     let world = World::new(true).await;
     let controller = world.start(Mode::Extend).await;
-    world.create_pool("p", 2, &json!({}), &json!({})).await;
-    // No timeout: a volume that stays attached holds its Machine without an end.
-    let no_end = json!({"nodeDrainTimeoutSeconds": 0, "nodeVolumeDetachTimeoutSeconds": 0});
-    world
-        .edit("p", &json!({"spec": {"template": {"spec": {"deletion": no_end}}}}))
-        .await;
-    let machines = world.wait_until_settled("p", 2, "v1.35.0").await;
-    world
-        .wait_for("the Machines to have no timeout", async || {
-            let machines = world.objects(KIND).await?;
-            let has = |one: &Value| one["spec"]["deletion"]["nodeVolumeDetachTimeoutSeconds"] == 0;
-            ensure!(machines.iter().all(has));
-            Ok(Some(()))
-        })
-        .await;
+    let machines = without_timeouts(&world, 2).await;
     let (detached, stuck) = (name(&machines[0]), name(&machines[1]));
     for machine in [&detached, &stuck] {
         attach_a_volume(&world, machine).await;
