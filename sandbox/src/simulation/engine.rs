@@ -11,6 +11,7 @@ pub(crate) mod cache;
 mod cluster;
 mod disruptions;
 pub(crate) mod draws;
+mod events;
 pub(crate) mod exhaustive;
 pub mod faults;
 pub(crate) mod guided;

@@ -205,7 +205,7 @@ impl Environment for Plane {
         self.has_quorum()
     }
 
-    /// No voter runs, and no machine could become one: nobody can restore etcd.
+    /// No voter runs, and no machine could become one: etcd cannot be restored.
     fn is_lost(&self) -> bool {
         !self.has_quorum() && !self.etcd.has_bootstrap && self.provider.instances.is_empty()
     }

@@ -19,12 +19,13 @@ use tokio::sync::watch;
 use crate::api::Admit;
 use crate::api::garbage::Graph;
 use crate::api::{
-    Api, Change, ChangeKind, DeleteOptions, Failure, Kind, Options, Part, PatchKind, Reply, Request, Target, Verb,
-    WriteOptions,
+    Api, Change, DeleteOptions, Failure, Kind, Options, Part, PatchKind, Reply, Request, Target, Verb, WriteOptions,
 };
 
 use super::draws::Chooser;
-use super::kinds::{CachedKind, KindId, ObjectKey, ObjectMap, Typed, Version};
+pub(super) use super::events::Due;
+pub(crate) use super::events::{Actor, Observation, REPLICAS, Sent};
+use super::kinds::{CachedKind, KindId, ObjectKey, ObjectMap, Version};
 use super::options::{Marks, Outcome, RunOptions, Violation};
 use super::port::{Answer, Call};
 use super::replica::{Controller, Replica};
@@ -32,8 +33,6 @@ use super::schedule::{BEHIND, CallKind, HOUR, Incident, Schedule, StoredState};
 use super::tape::Tape;
 use super::trace_format;
 
-/// The number of replicas of the controllers.
-pub(crate) const REPLICAS: usize = 2;
 /// The second at which simulated time begins, since 1970.
 const BEGIN: i64 = 1_767_225_600;
 /// A run that takes more steps does not end.
@@ -43,88 +42,6 @@ const CALM_LAG: i64 = 400;
 /// More writes of controllers in a row that change nothing are a hot loop. Lost answers, killed
 /// processes, and caches that go back in time explain a few.
 const IDLE_WRITES: u32 = 30;
-
-/// The client of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Actor {
-    /// A task of a controller of a replica, by their positions.
-    Controller {
-        replica: usize,
-        controller: usize,
-        task: usize,
-    },
-    /// The garbage collector.
-    GarbageCollector,
-    /// The installer of the environment.
-    Installer,
-    /// An actor of the environment, by name.
-    Named(&'static str),
-}
-
-/// A call of a controller that the world carries.
-#[derive(Debug)]
-pub(crate) struct Sent {
-    pub(crate) replica: usize,
-    pub(crate) task: usize,
-    /// The epoch of the replica that made the call.
-    pub(crate) epoch: u64,
-    /// The id of the call in its port.
-    pub(crate) id: u64,
-    pub(crate) call: Call,
-}
-
-/// An event of the queue.
-#[derive(Debug)]
-pub(super) enum Due<M, E> {
-    /// An incident of the schedule, by position.
-    Incident(usize),
-    /// A state triggers an incident, by the position of the trigger.
-    Triggered(usize),
-    /// The watch of a kind delivers to a replica.
-    Deliver(usize, KindId),
-    /// A task reconciles, unless a later wake-up replaced this one.
-    Wake { replica: usize, task: usize, ticket: u64 },
-    /// A call reaches the API server. Its answer may be lost, or its process may be killed after
-    /// it.
-    Arrive { sent: Box<Sent>, lost: bool, crash: bool },
-    /// A call reaches the API server long after its client gave up, with what was true when it was
-    /// sent.
-    ArriveLate { sent: Box<Sent>, moments: Vec<M> },
-    /// An answer reaches its process.
-    Answer {
-        replica: usize,
-        task: usize,
-        epoch: u64,
-        id: u64,
-        answer: kube::Result<Answer>,
-    },
-    /// A killed replica starts.
-    Restart(usize),
-    /// Which replicas believe that they lead.
-    Lead([bool; REPLICAS]),
-    /// The garbage collector works.
-    Collect,
-    /// An actor of the environment does something.
-    Environment(E),
-}
-
-/// A change of the store, as invariants see it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Observation<'a> {
-    /// The client that caused the change.
-    pub(crate) actor: Actor,
-    pub(crate) key: &'a ObjectKey,
-    pub(crate) change: &'a Change,
-    /// The object after the change, read.
-    pub(crate) typed: &'a Typed,
-}
-
-impl Observation<'_> {
-    /// Whether the object is gone.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.change.kind == ChangeKind::Deleted
-    }
-}
 
 /// What surrounds the controllers: kinds, actors, and invariants. The hooks take the whole world,
 /// so that an actor may write objects, and the other actors react to that in the same step.
