@@ -5,7 +5,7 @@ use std::ops::Range;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::action::{Action, Plan};
+use super::action::{Action, Plan, Step};
 use super::plan::plan;
 use super::progress;
 use super::samples::{World, now};
@@ -439,5 +439,27 @@ fn v190_records_of_instances_that_others_delete_are_created_less_and_less_often(
             plan.waits.iter().all(|wait| wait.reason.name() != "CreationDeferred"),
             "{plan:?}"
         );
+    }
+}
+
+#[test]
+fn v197_no_record_is_created_before_the_finalizer_of_its_pool_is_stored() {
+    let mut world = World::new(1);
+    world.infrastructure["status"] = json!({"ready": true});
+    world.infrastructure["spec"] = json!({"providerIDList": ["dev:///0"]});
+    world.machines.clear();
+    world.instances.clear();
+    let creations = |world: &World, mode: Mode| {
+        let plan = plan(&world.state(), mode, now());
+        let is_creation = |step: &&Step| matches!(step.action, Action::Create(_));
+        plan.steps.iter().filter(is_creation).count()
+    };
+    for mode in [Mode::Extend, Mode::Own] {
+        assert_eq!(creations(&world, mode), 1);
+        // The write of the finalizer can fail. The pool could then be deleted at once, and the
+        // record would stay with the finalizer of the Machine controller.
+        let mut new = world.clone();
+        new.pool["metadata"]["finalizers"] = json!([]);
+        assert_eq!(creations(&new, mode), 0);
     }
 }

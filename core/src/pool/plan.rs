@@ -64,7 +64,7 @@ fn undelayed(state: &State, mode: Mode, now: Timestamp) -> Plan {
         plan.waits.push(wait);
         return plan;
     }
-    records::decide(state, &mut plan);
+    records::decide(state, removal::has_finalizer(state), &mut plan);
     match strategy(&state.pool.metadata.annotations, state.replicas()) {
         Ok(strategy) => deletions(state, strategy, &mut plan),
         Err(degradation) => plan.degraded.push(degradation),

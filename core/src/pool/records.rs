@@ -34,7 +34,10 @@ impl Member {
 }
 
 /// Adds the creation of missing records, and the deletion of one whose instance is gone.
-pub(super) fn decide(state: &State, plan: &mut Plan) {
+///
+/// `is_held`: the pool has the finalizer of Capstan. Without it, the pool can be gone at once. The
+/// Machine controller adds its finalizer to a record, and only Capstan removes it.
+pub(super) fn decide(state: &State, is_held: bool, plan: &mut Plan) {
     let ids: BTreeSet<&str> = if state.machine_kind().is_some() {
         BTreeSet::new()
     } else {
@@ -47,7 +50,7 @@ pub(super) fn decide(state: &State, plan: &mut Plan) {
     // A provider that stops to report the kind of its machines has Machines that are no records.
     let machines = state.members.iter().filter_map(|member| member.machine.as_ref());
     let known: BTreeSet<&str> = machines.map(|machine| machine.spec.provider_id.as_str()).collect();
-    let missing = ids.iter().filter(|id| !known.contains(**id));
+    let missing = ids.iter().filter(|id| is_held && !known.contains(**id));
     plan.steps.extend(missing.map(|id| {
         let record = record(state, id);
         Step {
