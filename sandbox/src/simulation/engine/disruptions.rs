@@ -60,7 +60,11 @@ impl<E: Environment> World<E> {
     /// Kills a replica. It restarts within a minute.
     pub(super) fn kill(&mut self, at: usize) {
         self.trace(|| format!("   capstan-{at} is killed"));
-        let Some(replica) = self.replicas.get_mut(at).filter(|replica| replica.up) else {
+        if self.replicas.get(at).is_none_or(|replica| !replica.up) {
+            return;
+        }
+        self.orphan_calls(at);
+        let Some(replica) = self.replicas.get_mut(at) else {
             return;
         };
         replica.up = false;
@@ -71,6 +75,24 @@ impl<E: Environment> World<E> {
         }
         let delay = self.between(&[replica_name(at), "restart"], SECOND, MINUTE);
         self.after(delay, Due::Restart(at));
+    }
+
+    /// Lets the calls arrive that a killed replica sent. They are judged by what was true in its
+    /// reconciles, and not in those of the next process.
+    fn orphan_calls(&mut self, at: usize) {
+        let is_sent = |due: &Due<E::Moment, E::Event>| matches!(due, Due::Arrive { sent, .. } if sent.replica == at);
+        let calls: Vec<(i64, u64)> = self
+            .queue
+            .iter()
+            .filter(|(_, due)| is_sent(due))
+            .map(|(key, _)| *key)
+            .collect();
+        for key in calls {
+            if let Some(Due::Arrive { sent, .. }) = self.queue.remove(&key) {
+                let moments = self.moments_of(at, sent.task).cloned().unwrap_or_default();
+                self.queue.insert(key, Due::ArriveLate { sent, moments });
+            }
+        }
     }
 
     /// Starts a replica that was killed. Each kind is listed from an API server that may be behind.

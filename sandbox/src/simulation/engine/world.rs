@@ -220,7 +220,7 @@ pub(super) struct Progress {
 pub(crate) struct World<E: Environment> {
     pub(crate) environment: E,
     pub(super) now: i64,
-    queue: BTreeMap<(i64, u64), Due<E::Moment, E::Event>>,
+    pub(super) queue: BTreeMap<(i64, u64), Due<E::Moment, E::Event>>,
     sequence: u64,
     pub(super) api: Api,
     pub(super) kinds: Vec<CachedKind>,
