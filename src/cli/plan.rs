@@ -42,7 +42,7 @@ mod text;
 #[command(after_help = "Examples:
   capstan plan
   capstan plan -f set.yaml -f machines/ -o json
-  kubectl get cpms,machines,nodes -n openshift-machine-api -o yaml \\
+  kubectl get cpms,machines.machine.openshift.io,nodes -n openshift-machine-api -o yaml \\
     | capstan plan -f -
   capstan plan -f control-plane.yaml -f machines/ -f etcd.yaml")]
 pub struct Args {
