@@ -103,9 +103,14 @@ fn judge_beside(old: &Value, new: &Value, objects: &[Value]) -> Answer {
 fn judge_with(old: &Value, new: &Value, objects: &[Value], propagation: &str) -> Answer {
     let mut all = machines(if old.is_null() { new } else { old });
     all.extend_from_slice(objects);
+    judge_in(old, new, &all, propagation)
+}
+
+/// The same in a cluster with these objects.
+fn judge_in(old: &Value, new: &Value, objects: &[Value], propagation: &str) -> Answer {
     let snapshot = Snapshot {
         source: Source::Cluster,
-        ..Snapshot::of_files(&all).unwrap()
+        ..Snapshot::of_files(objects).unwrap()
     };
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "u-1",
@@ -565,5 +570,70 @@ fn w20_a_record_of_capstan_that_cannot_be_read_is_refused() {
         assert!(judge(&stored, &labelled).allowed);
         let removed = edited(&stored, |set| set["metadata"]["annotations"] = json!({}));
         assert!(judge(&stored, &removed).allowed);
+    }
+}
+
+/// The Infrastructure of a cluster on a platform.
+fn infrastructure(platform: &str) -> Value {
+    json!({"apiVersion": "config.openshift.io/v1", "kind": "Infrastructure", "metadata": {"name": "cluster"},
+        "status": {"infrastructureName": "prod-x7k2p", "platformStatus": {"type": platform}}})
+}
+
+fn azure_set(state: &str) -> Value {
+    let azure = platforms().remove(1);
+    aws_set(|set| {
+        set["spec"]["state"] = json!(state);
+        *provider_spec(set) = azure;
+        machine_template(set)["failureDomains"] =
+            json!({"platform": "Azure", "azure": [{"zone": "1"}, {"zone": "2"}, {"zone": "3"}]});
+        set["metadata"]["annotations"] = json!({"capstan.dev/acknowledge-failure-domains": "1,2,3"});
+    })
+}
+
+#[test]
+fn w113_a_set_of_another_platform_than_the_cluster_is_not_created() {
+    const RULE: &str = "cpms-provider-spec-kind-of-machines";
+    let (none, of_aws) = (Value::Null, machines(&aws_set(|_| {})));
+    let with = |objects: &[Value], more: Value| [objects, &[more]].concat();
+    let aws_cluster = with(&of_aws, infrastructure("AWS"));
+    for state in ["Active", "Inactive"] {
+        for objects in [&of_aws, &aws_cluster] {
+            let answer = judge_in(&none, &azure_set(state), objects, "");
+            assert_eq!(answer.denied_by, [RULE], "{}", answer.message);
+            assert!(
+                answer.message.contains(
+                    "must be AWSMachineProviderConfig, the kind of the control plane Machines: \
+                     AzureMachineProviderSpec is the kind of another platform"
+                ),
+                "{}",
+                answer.message
+            );
+            assert!(
+                answer
+                    .message
+                    .contains("a control plane cannot move to another platform")
+            );
+            assert!(!answer.message.contains("acknowledge"), "{}", answer.message);
+        }
+        // Without machines, the platform of the cluster decides.
+        let answer = judge_in(&none, &azure_set(state), &[infrastructure("AWS")], "");
+        assert!(answer.denied_by.contains(&RULE.to_owned()), "{}", answer.message);
+        assert!(answer.message.contains("the kind of AWS, the platform of the cluster"));
+    }
+    let answer = judge_in(&azure_set("Inactive"), &azure_set("Active"), &aws_cluster, "");
+    assert!(answer.denied_by.contains(&RULE.to_owned()), "{}", answer.message);
+
+    // The machines decide before the Infrastructure, and a platform without provider spec decides
+    // nothing.
+    for platform in ["AWS", "Azure", "None", "External", ""] {
+        let objects = with(&of_aws, infrastructure(platform));
+        let answer = judge_in(&none, &aws_set(|_| {}), &objects, "");
+        assert!(answer.allowed, "{platform}: {}", answer.message);
+    }
+    for provider_spec in platforms() {
+        let mut set = set_of(&provider_spec);
+        set["spec"]["state"] = json!("Inactive");
+        let answer = judge_in(&none, &set, &[infrastructure("None")], "");
+        assert!(!answer.denied_by.contains(&RULE.to_owned()), "{}", answer.message);
     }
 }

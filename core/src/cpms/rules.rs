@@ -155,16 +155,18 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
     if let Some(old) = &old {
         judge_platform(old, &new, lookup, verdict);
     }
+    let is_new = old.is_none();
+    let is_foreign = provider_kind::judge_cluster(is_new, activated, &new, lookup, verdict);
     provider_kind::judge_activation(old.as_ref(), &new, lookup, verdict);
     provider_spec::judge(old.as_ref(), &new, activated, lookup, verdict);
     template_metadata::judge(old.as_ref(), &new, activated, verdict);
     judge_unknown(old.as_ref(), &new, lookup, verdict);
     authority::warn(old.as_ref(), &new, activated, verdict);
-    if new.is_active() && activated {
+    if activated {
         control_plane::judge(lookup, verdict);
         judge_replicas(&new, lookup, verdict);
     }
-    let moved = old.as_ref().is_some_and(|old| old.platform() != new.platform());
+    let moved = is_foreign || old.as_ref().is_some_and(|old| old.platform() != new.platform());
     // A tolerated violation of the stored set must not switch off the rules below.
     if let Some(spec) = new.spec().filter(|_| !moved && !has_new_violations) {
         let known = old.as_ref().and_then(|old| old.known(&new));
