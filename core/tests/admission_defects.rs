@@ -637,3 +637,58 @@ fn w113_a_set_of_another_platform_than_the_cluster_is_not_created() {
         assert!(!answer.denied_by.contains(&RULE.to_owned()), "{}", answer.message);
     }
 }
+
+const CLUSTER_LABEL: &str = "machine.openshift.io/cluster-api-cluster";
+
+fn set_of_other_cluster(state: &str) -> Value {
+    aws_set(|set| {
+        set["spec"]["state"] = json!(state);
+        set["spec"]["selector"]["matchLabels"][CLUSTER_LABEL] = json!("prod-zzzzz");
+        machine_template(set)["metadata"]["labels"][CLUSTER_LABEL] = json!("prod-zzzzz");
+    })
+}
+
+#[test]
+fn w114_an_active_set_whose_selector_matches_no_machine_is_refused() {
+    const RULE: &str = "cpms-selector-matches-machines";
+    let (none, cluster) = (Value::Null, machines(&aws_set(|_| {})));
+    let (active, inactive) = (set_of_other_cluster("Active"), set_of_other_cluster("Inactive"));
+    for old in [&none, &inactive] {
+        let answer = judge_in(old, &active, &cluster, "");
+        assert_eq!(answer.denied_by, [RULE], "{}", answer.message);
+        let expected = "the selector matches none of prod-x7k2p-master-0, prod-x7k2p-master-1, prod-x7k2p-master-2, \
+                        because machine.openshift.io/cluster-api-cluster=prod-zzzzz is required, and Machine \
+                        prod-x7k2p-master-0 has the value \"prod-x7k2p\"";
+        assert!(answer.message.contains(expected), "{}", answer.message);
+    }
+    let answer = judge_in(&none, &inactive, &cluster, "");
+    assert!(answer.allowed, "{}", answer.message);
+    assert!(
+        answer.warnings.contains("the set cannot become active"),
+        "{}",
+        answer.warnings
+    );
+
+    // A cluster without machines, and edits of a stored set.
+    let answer = judge_in(&none, &active, &[], "");
+    assert!(!answer.denied_by.contains(&RULE.to_owned()), "{}", answer.message);
+    for stored in [&active, &inactive] {
+        let new = edited(stored, |set| provider_spec(set)["instanceType"] = json!("m6i.2xlarge"));
+        let answer = judge_in(stored, &new, &cluster, "");
+        assert!(
+            answer.allowed && !answer.warnings.contains("selector matches none"),
+            "{}",
+            answer.message
+        );
+    }
+}
+
+#[test]
+fn w114_only_machines_that_the_selector_matches_count_as_replicas() {
+    let mut cluster = machines(&aws_set(|_| {}));
+    cluster[2]["metadata"]["labels"][CLUSTER_LABEL] = json!("prod-zzzzz");
+    let answer = judge_in(&Value::Null, &aws_set(|_| {}), &cluster, "");
+    assert_eq!(answer.denied_by, ["cpms-replicas-match-machines"], "{}", answer.message);
+    let expected = "replicas is 3, and the selector matches 2 of 3 Machines: not prod-x7k2p-master-2";
+    assert!(answer.message.contains(expected), "{}", answer.message);
+}
