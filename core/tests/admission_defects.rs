@@ -692,3 +692,23 @@ fn w114_only_machines_that_the_selector_matches_count_as_replicas() {
     let expected = "replicas is 3, and the selector matches 2 of 3 Machines: not prod-x7k2p-master-2";
     assert!(answer.message.contains(expected), "{}", answer.message);
 }
+
+#[test]
+fn w115_an_owner_of_a_set_is_warned_of() {
+    let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "u"}]);
+    let owned = aws_set(|set| set["metadata"]["ownerReferences"] = owner);
+    for old in [Value::Null, aws_set(|_| {})] {
+        let answer = judge(&old, &owned);
+        assert!(answer.allowed, "{}", answer.message);
+        let expected = "metadata.ownerReferences: ConfigMap gone becomes an owner of the set";
+        assert!(answer.warnings.contains(expected), "{}", answer.warnings);
+    }
+    for (old, new) in [
+        (&owned, owned.clone()),
+        (&owned, aws_set(|_| {})),
+        (&Value::Null, aws_set(|_| {})),
+    ] {
+        let answer = judge(old, &new);
+        assert!(!answer.warnings.contains("ownerReferences"), "{}", answer.warnings);
+    }
+}

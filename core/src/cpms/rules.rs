@@ -15,6 +15,7 @@ mod domains;
 mod equivalence;
 mod judged;
 mod lookup;
+mod owners;
 mod parsed;
 mod provider_kind;
 mod provider_spec;
@@ -96,6 +97,7 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
     if edit.subresource.is_empty() && !edit.is_deleting() {
         records::judge(edit, object, &mut verdict);
         annotations::warn(edit.old, object, &mut verdict);
+        owners::warn(edit.old, object, &mut verdict);
     }
     if edit.subresource.is_empty() && !unchanged {
         judge_spec(edit, object, lookup, &mut verdict);
@@ -352,6 +354,7 @@ pub fn table() -> Vec<RuleInfo> {
     table.extend(domains::table());
     table.extend(provider_spec::table());
     table.extend(template_metadata::table());
+    table.extend(owners::table());
     table.extend(records::table());
     table.extend(annotations::table());
     table.extend(authority::table());
