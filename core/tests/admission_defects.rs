@@ -712,3 +712,101 @@ fn w115_an_owner_of_a_set_is_warned_of() {
         assert!(!answer.warnings.contains("ownerReferences"), "{}", answer.warnings);
     }
 }
+
+#[test]
+fn w117_labels_and_taints_that_a_node_cannot_have_are_refused() {
+    let invalid = |set: &mut Value| {
+        machine_template(set)["spec"]["taints"] = json!([
+            {"key": "dedicated", "value": "etcd", "effect": "NoSchedule"}, {"key": "a b c", "effect": "noschedule"},
+            {"key": "a", "value": "x y", "effect": "NoSchedule"}]);
+        machine_template(set)["spec"]["metadata"] = json!({
+            "labels": {"node-role.kubernetes.io/master": "x y", "good": "value"}, "annotations": {"a b": "", "a": "x y"}});
+    };
+    let path = "spec.template.machines_v1beta1_machine_openshift_io.spec";
+    let (old, new) = (aws_set(|_| {}), aws_set(invalid));
+    for old in [&old, &Value::Null] {
+        let answer = judge(old, &new);
+        let mut denied_by = answer.denied_by.clone();
+        denied_by.sort_unstable();
+        denied_by.dedup();
+        assert_eq!(
+            denied_by,
+            ["cpms-node-metadata", "cpms-node-taints"],
+            "{}",
+            answer.message
+        );
+        for field in [
+            "taints[1].key: Invalid value: \"a b c\"",
+            "taints[1].effect: Invalid value: \"noschedule\"",
+            "taints[2].value: Invalid value: \"x y\"",
+            "metadata.labels[node-role.kubernetes.io/master]: Invalid value: \"x y\"",
+            "metadata.annotations[a b]",
+        ] {
+            assert!(
+                answer.message.contains(&format!("{path}.{field}")),
+                "{field}: {}",
+                answer.message
+            );
+        }
+        assert_eq!(answer.message.matches("Invalid value").count(), 5, "{}", answer.message);
+    }
+    // What is stored is tolerated until the set is activated.
+    let edit = edited(&new, |set| provider_spec(set)["instanceType"] = json!("m6i.2xlarge"));
+    assert!(judge(&new, &edit).allowed);
+    let inactive = edited(&new, |set| set["spec"]["state"] = json!("Inactive"));
+    assert!(!judge(&inactive, &new).allowed);
+}
+
+#[test]
+fn w117_a_taint_that_evicts_pods_of_all_machines_is_warned_of() {
+    let taint = json!([{"key": "maint", "effect": "NoExecute"}]);
+    let tainted = aws_set(|set| machine_template(set)["spec"]["taints"] = taint.clone());
+    let warned = |answer: &Answer| {
+        answer
+            .warnings
+            .contains("maint:NoExecute reaches the Nodes of all machines")
+    };
+    let answer = judge(&aws_set(|_| {}), &tainted);
+    assert!(
+        answer.allowed && warned(&answer),
+        "{} {}",
+        answer.message,
+        answer.warnings
+    );
+
+    let inactive = edited(&tainted, |set| set["spec"]["state"] = json!("Inactive"));
+    assert!(!warned(&judge(&aws_set(|_| {}), &inactive)));
+    assert!(warned(&judge(&inactive, &tainted)));
+    let edit = edited(&tainted, |set| {
+        provider_spec(set)["instanceType"] = json!("m6i.2xlarge")
+    });
+    assert!(!warned(&judge(&tainted, &edit)));
+    let soft = aws_set(|set| {
+        machine_template(set)["spec"]["taints"] = json!([{"key": "maint", "effect": "NoSchedule"}]);
+    });
+    assert!(!warned(&judge(&aws_set(|_| {}), &soft)));
+    // The activation of a set whose machines have the taint already.
+    let mut cluster = machines(&tainted);
+    for machine in &mut cluster[..3] {
+        machine["spec"]["taints"] = taint.clone();
+    }
+    assert!(!warned(&judge_in(&inactive, &tainted, &cluster, "")));
+}
+
+#[test]
+fn w119_the_id_of_an_instance_in_the_template_is_warned_of() {
+    let with_id = aws_set(|set| machine_template(set)["spec"]["providerID"] = json!("aws:///us-east-1a/i-1"));
+    for old in [aws_set(|_| {}), Value::Null] {
+        let answer = judge(&old, &with_id);
+        assert!(answer.allowed, "{}", answer.message);
+        assert!(
+            answer.warnings.contains("spec.providerID: no machine gets this value"),
+            "{}",
+            answer.warnings
+        );
+    }
+    let edit = edited(&with_id, |set| {
+        provider_spec(set)["instanceType"] = json!("m6i.2xlarge")
+    });
+    assert!(!judge(&with_id, &edit).warnings.contains("providerID"));
+}

@@ -15,6 +15,7 @@ mod domains;
 mod equivalence;
 mod judged;
 mod lookup;
+mod machine_spec;
 mod owners;
 mod parsed;
 mod provider_kind;
@@ -164,6 +165,7 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
     provider_kind::judge_activation(old.as_ref(), &new, lookup, verdict);
     provider_spec::judge(old.as_ref(), &new, activated, lookup, verdict);
     template_metadata::judge(old.as_ref(), &new, activated, verdict);
+    machine_spec::judge(old.as_ref(), &new, activated, lookup, verdict);
     judge_unknown(old.as_ref(), &new, lookup, verdict);
     authority::warn(old.as_ref(), &new, activated, verdict);
     let selects = selector_members::judge(is_new, &new, activated, lookup, verdict);
@@ -354,6 +356,7 @@ pub fn table() -> Vec<RuleInfo> {
     table.extend(domains::table());
     table.extend(provider_spec::table());
     table.extend(template_metadata::table());
+    table.extend(machine_spec::table());
     table.extend(owners::table());
     table.extend(records::table());
     table.extend(annotations::table());
