@@ -311,8 +311,8 @@ fn judge_replicas(new: &Judged<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) 
     };
     let advice = match names.len() {
         fitting @ (3 | 5) => format!(
-            "delete the inactive set and create it with {fitting} replicas and the state Active, because replicas is \
-             immutable"
+            "delete the inactive set, and activate the one with {fitting} replicas that Capstan then generates; without \
+             its controllers, create it; replicas is immutable"
         ),
         _ => String::from("create or delete Machines first, so that there are 3 or 5 of them"),
     };
