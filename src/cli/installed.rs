@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::cluster::Cluster;
 use super::output::Output;
 use super::refusal::refusal;
+use super::server_flags::ServerFlags;
 use crate::controllers::{control_plane, kubeadm_control_plane, machine_pool, mirroring};
 
 /// The flags of the commands that check or change an installation.
@@ -119,28 +120,16 @@ pub(super) fn namespaces(stored: &Value) -> impl Iterator<Item = &str> {
     names.filter(|name| !name.is_empty())
 }
 
-/// The flags in the Deployment of the webhook server.
-pub(super) fn flags_of(server: &Value) -> Vec<&str> {
-    let list = server.pointer("/spec/template/spec/containers/0/args");
-    let list = list.and_then(Value::as_array).into_iter().flatten();
-    list.filter_map(Value::as_str).collect()
-}
-
-/// Whether the webhook server with this Deployment has the webhooks of a feature.
-pub(super) fn serves(server: &Value, feature: Feature) -> bool {
-    match feature {
-        Feature::Admission => true,
-        feature if feature.is_controllers() => false,
-        feature => flags_of(server).contains(&format!("--{}", feature.name()).as_str()),
-    }
-}
-
 /// The webhook configurations with webhooks of features that the server does not have. The server
 /// would refuse each of their requests.
-pub(super) async fn of_other_features(client: &Client, server: &Value, namespace: &str) -> anyhow::Result<Vec<Value>> {
+pub(super) async fn of_other_features(
+    client: &Client,
+    flags: &ServerFlags<'_>,
+    namespace: &str,
+) -> anyhow::Result<Vec<Value>> {
     const KINDS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
     let mut others = Vec::new();
-    let absent = Feature::ALL.into_iter().filter(|feature| !serves(server, *feature));
+    let absent = Feature::ALL.into_iter().filter(|feature| !flags.serve(*feature));
     for name in absent.filter_map(Feature::webhook_configuration) {
         for kind in KINDS {
             let wanted = named("admissionregistration.k8s.io/v1", kind, "", &name);

@@ -14,6 +14,7 @@ use super::installed::{self, Flags, named, reason, text, title, webhooks_of};
 use super::manifests::{Certificates, Choices, Installation, features};
 use super::observe::runtime;
 use super::report::Report;
+use super::server_flags::ServerFlags;
 
 mod certificates;
 mod permissions;
@@ -157,13 +158,23 @@ async fn leftovers(args: &Args, client: &Client, report: &mut Report) -> anyhow:
     let namespace = &args.choices.namespace;
     let deployment = |name| named("apps/v1", "Deployment", namespace, name);
     if let Some(server) = installed::get(client, &deployment("capstan-webhook")).await? {
-        for configuration in installed::of_other_features(client, &server, namespace).await? {
-            report.fail(
+        match ServerFlags::of(&server) {
+            Ok(flags) => {
+                for configuration in installed::of_other_features(client, &flags, namespace).await? {
+                    report.fail(
+                        SECTION,
+                        format!("the server has the webhooks of {}", title(&configuration)),
+                        "it runs without their feature, so each of their requests fails",
+                        "Apply the manifests of all installed features, or delete this object.",
+                    );
+                }
+            }
+            Err(reason) => report.fail(
                 SECTION,
-                format!("the server has the webhooks of {}", title(&configuration)),
-                "it runs without their feature, so each of their requests fails",
-                "Apply the manifests of all installed features, or delete this object.",
-            );
+                format!("the flags of {} are known", title(&server)),
+                reason,
+                "Apply the manifests again (manifests/README.md).",
+            ),
         }
     }
     if args.choices.static_webhooks {
