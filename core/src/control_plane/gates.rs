@@ -6,7 +6,7 @@
 use super::action::WaitReason;
 use super::state::{MachineState, State};
 use crate::cpms::etcd::Etcd;
-use crate::model::{EtcdMember, MembershipChange, quorum_after};
+use crate::model::{EtcdMember, MembershipChange, Quorum, quorum_after};
 
 /// Why a step waits.
 pub(super) type Blocked = (WaitReason, String);
@@ -173,6 +173,17 @@ fn safe(members: &[EtcdMember], change: MembershipChange<'_>, what: &str) -> Res
     let message = format!(
         "{what} would leave {} healthy of {} voting etcd members; {} are needed",
         quorum.voting.saturating_sub(quorum.unhealthy),
+/// Whether the members without this one have a healthy majority; otherwise how many of them are
+/// healthy, and their quorum.
+pub(super) fn keeps_majority(members: &[EtcdMember], removed: &str) -> Result<(), (usize, Quorum)> {
+    let quorum = quorum_after(members, MembershipChange::Remove(removed));
+    let healthy = quorum.voting.saturating_sub(quorum.unhealthy);
+    if healthy < quorum.needed() {
+        return Err((healthy, quorum));
+    }
+    Ok(())
+}
+
         quorum.voting,
         quorum.needed()
     );
