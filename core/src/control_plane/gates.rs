@@ -4,7 +4,8 @@
 //! member whose health is unknown is not healthy, and a report that does not parse allows nothing.
 
 use super::action::WaitReason;
-use super::state::{MachineState, State};
+use super::state::{MachineState, State, WithoutVote};
+use crate::api::core_v1::config_map::{ETCD_ENDPOINTS, ETCD_NAMESPACE};
 use crate::cpms::etcd::Etcd;
 use crate::model::{EtcdMember, MembershipChange, Quorum, quorum_after};
 
@@ -111,7 +112,14 @@ fn all_vote(state: &State, members: &[EtcdMember]) -> Result<(), Blocked> {
         (None, None) => return Ok(()),
         (Some(member), _) if member.name.is_empty() => String::from("an etcd member has not started"),
         (Some(member), _) => format!("etcd member {} does not vote yet", member.name),
-        (None, Some(machine)) => format!("the etcd member of machine {machine} does not vote yet"),
+        (None, Some(WithoutVote { machine, addresses })) => {
+            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            format!(
+                "the etcd member of machine {machine} does not vote yet: the ConfigMap {ETCD_ENDPOINTS} in \
+                 {ETCD_NAMESPACE} does not list {}",
+                addresses.join(" or ")
+            )
+        }
     };
     Err((WaitReason::EtcdMembers, message))
 }
@@ -165,14 +173,6 @@ fn is_reported_healthy(state: &State) -> Result<(), Blocked> {
     }
 }
 
-fn safe(members: &[EtcdMember], change: MembershipChange<'_>, what: &str) -> Result<(), Blocked> {
-    let quorum = quorum_after(members, change);
-    if quorum.is_safe() {
-        return Ok(());
-    }
-    let message = format!(
-        "{what} would leave {} healthy of {} voting etcd members; {} are needed",
-        quorum.voting.saturating_sub(quorum.unhealthy),
 /// Whether the members without this one have a healthy majority; otherwise how many of them are
 /// healthy, and their quorum.
 pub(super) fn keeps_majority(members: &[EtcdMember], removed: &str) -> Result<(), (usize, Quorum)> {
@@ -184,6 +184,14 @@ pub(super) fn keeps_majority(members: &[EtcdMember], removed: &str) -> Result<()
     Ok(())
 }
 
+fn safe(members: &[EtcdMember], change: MembershipChange<'_>, what: &str) -> Result<(), Blocked> {
+    let quorum = quorum_after(members, change);
+    if quorum.is_safe() {
+        return Ok(());
+    }
+    let message = format!(
+        "{what} would leave {} healthy of {} voting etcd members; {} are needed",
+        quorum.voting.saturating_sub(quorum.unhealthy),
         quorum.voting,
         quorum.needed()
     );
