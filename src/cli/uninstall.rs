@@ -82,71 +82,70 @@ pub struct Args {
 /// # Errors
 /// The cluster cannot be reached, or the user did not confirm.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let uninstalling = async {
-        let connection = args.flags.cluster.connect(args.flags.timeout).await?;
-        let Existing { found, foreign } = existing(args, &connection.client).await?;
-        let contents = contents(&connection.client, &found).await?;
-        if !args.yes && !args.dry_run && !found.is_empty() {
-            let line = |object: &Value| match contents.get(&title(object)) {
-                Some(objects) => format!("  {} with {objects}\n", title(object)),
-                None => format!("  {}\n", title(object)),
-            };
-            let titles: Vec<String> = found.iter().map(line).collect();
-            let list = format!("would delete, in this order:\n{}", titles.concat());
-            if args.flags.output == Output::Text {
-                std::io::stdout()
-                    .write_all(list.as_bytes())
-                    .context("writing the list")?;
-            }
-            let and_objects = if contents.is_empty() {
-                ""
-            } else {
-                ", and --delete-objects to delete the objects of the CRDs"
-            };
-            bail!(
-                "--yes is required to delete these {} objects{and_objects}; --dry-run checks the deletion",
-                found.len()
-            );
-        }
-        let mut report = Report::streamed(args.flags.output);
-        if found.is_empty() {
-            report.ok(DELETED, "nothing of Capstan is installed", "");
-        }
-        for object in &foreign {
-            report.warn(
-                KEPT,
-                object,
-                "it lacks the label app.kubernetes.io/name=capstan, so it belongs to another program",
-                "If it is Capstan's, delete it yourself.",
-            );
-        }
-        let converted = converted(args, &connection.client).await?;
-        for crd in &converted {
-            report.fail(
-                KEPT,
-                title(crd),
-                "the webhook server converts its versions, so nothing is deleted",
-                "Give the CRD back to Cluster API (docs/operations.md, \"Remove Capstan\"), and repeat the command.",
-            );
-        }
-        let kept_objects = if args.delete_objects { None } else { Some(&contents) };
-        for (crd, objects) in kept_objects.into_iter().flatten() {
-            report.fail(
-                KEPT,
-                crd,
-                format!("it would be deleted with {objects}, so nothing is deleted"),
-                "Delete the objects first, leave out --crds, or give --delete-objects too.",
-            );
-        }
-        if !converted.is_empty() || kept_objects.is_some_and(|contents| !contents.is_empty()) {
-            return report.print(args.flags.output);
-        }
-        delete(args, &connection.client, &found, &mut report).await?;
-        kept(args, &connection.client, &mut report).await?;
-        report.print(args.flags.output)
-    };
     let hint = "interrupted: a part of the objects is deleted; repeat the command";
-    run_interruptible(uninstalling, hint)
+    run_interruptible(args.flags.output, hint, async |report| uninstall(args, report).await)
+}
+
+async fn uninstall(args: &Args, report: &mut Report) -> anyhow::Result<()> {
+    let connection = args.flags.cluster.connect(args.flags.timeout).await?;
+    let Existing { found, foreign } = existing(args, &connection.client).await?;
+    let contents = contents(&connection.client, &found).await?;
+    if !args.yes && !args.dry_run && !found.is_empty() {
+        let line = |object: &Value| match contents.get(&title(object)) {
+            Some(objects) => format!("  {} with {objects}\n", title(object)),
+            None => format!("  {}\n", title(object)),
+        };
+        let titles: Vec<String> = found.iter().map(line).collect();
+        let list = format!("would delete, in this order:\n{}", titles.concat());
+        if args.flags.output == Output::Text {
+            std::io::stdout()
+                .write_all(list.as_bytes())
+                .context("writing the list")?;
+        }
+        let and_objects = if contents.is_empty() {
+            ""
+        } else {
+            ", and --delete-objects to delete the objects of the CRDs"
+        };
+        bail!(
+            "--yes is required to delete these {} objects{and_objects}; --dry-run checks the deletion",
+            found.len()
+        );
+    }
+    if found.is_empty() {
+        report.ok(DELETED, "nothing of Capstan is installed", "");
+    }
+    for object in &foreign {
+        report.warn(
+            KEPT,
+            object,
+            "it lacks the label app.kubernetes.io/name=capstan, so it belongs to another program",
+            "If it is Capstan's, delete it yourself.",
+        );
+    }
+    let converted = converted(args, &connection.client).await?;
+    for crd in &converted {
+        report.fail(
+            KEPT,
+            title(crd),
+            "the webhook server converts its versions, so nothing is deleted",
+            "Give the CRD back to Cluster API (docs/operations.md, \"Remove Capstan\"), and repeat the command.",
+        );
+    }
+    let kept_objects = if args.delete_objects { None } else { Some(&contents) };
+    for (crd, objects) in kept_objects.into_iter().flatten() {
+        report.fail(
+            KEPT,
+            crd,
+            format!("it would be deleted with {objects}, so nothing is deleted"),
+            "Delete the objects first, leave out --crds, or give --delete-objects too.",
+        );
+    }
+    if !converted.is_empty() || kept_objects.is_some_and(|contents| !contents.is_empty()) {
+        return Ok(());
+    }
+    delete(args, &connection.client, &found, report).await?;
+    kept(args, &connection.client, report).await
 }
 
 /// The step in which the webhook configurations are deleted.
