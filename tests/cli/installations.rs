@@ -12,6 +12,7 @@ use super::stub::{Answer, Stub, not_served, status, version};
 use super::{capstan, path, stderr, stdout};
 
 const NAMESPACE: &str = "openshift-machine-api";
+const SYNC: &str = "sync.machine.openshift.io/finalizer";
 
 /// A cluster with these objects and lists, by their paths. A deletion of one of the objects
 /// succeeds, and changes nothing.
@@ -52,6 +53,16 @@ fn deployment(name: &str) -> (String, Value) {
         format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{name}"),
         object,
     )
+}
+
+fn list(at: &str, items: Vec<Value>) -> (String, Value) {
+    let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items});
+    (format!("/apis/{at}"), list)
+}
+
+/// An object with finalizers.
+fn held(name: &str, finalizers: &[&str]) -> Value {
+    json!({"metadata": {"namespace": NAMESPACE, "name": name, "finalizers": finalizers}})
 }
 
 fn run(stub: &Stub, arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -171,6 +182,24 @@ fn w93_the_error_for_a_missing_feature_names_the_features_of_the_user() {
 }
 
 #[test]
+fn w94_uninstall_says_that_nothing_is_installed_and_no_missing_namespace_is_kept() {
+    for flags in [&[][..], &["--yes"], &["--dry-run"]] {
+        let (code, text, error) = run(&cluster(Vec::new()), &[&["uninstall"], flags].concat());
+        assert_eq!(code, Some(0), "{text}{error}");
+        assert!(text.contains("nothing of Capstan is installed"), "{text}");
+        assert!(
+            text.contains(&format!("the namespace {NAMESPACE} does not exist")),
+            "{text}"
+        );
+        assert!(!text.contains("ok       the namespace"), "{text}");
+        let (_, text, _) = run(&cluster(vec![namespace()]), &[&["uninstall"], flags].concat());
+        assert!(text.contains(&format!("ok       the namespace {NAMESPACE}")), "{text}");
+    }
+    let help = stdout(&capstan(&["uninstall", "--help"], ""));
+    assert!(help.contains("if nothing is installed"), "{help}");
+}
+
+#[test]
 fn w95_an_empty_secret_is_not_called_a_secret_that_must_be_applied() {
     let secret = |name: &str, data: Value| {
         let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NAMESPACE,
@@ -192,6 +221,129 @@ fn w95_an_empty_secret_is_not_called_a_secret_that_must_be_applied() {
     let [found, remedy] = certificate(Vec::new());
     assert_eq!(found, "the Secret does not exist");
     assert!(remedy.contains("kubectl apply the Secret"), "{remedy}");
+}
+
+#[test]
+fn w96_a_dry_run_names_the_objects_that_would_die_with_their_crds() {
+    let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/";
+    let name = "machines.machine.openshift.io";
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": name}});
+    let stub = cluster(vec![
+        namespace(),
+        (format!("{crds}{name}"), crd),
+        list(
+            "machine.openshift.io/v1beta1/machines",
+            vec![held("m-0", &[]), held("m-1", &[])],
+        ),
+    ]);
+    for flags in [&["--dry-run"][..], &["--yes", "--wait", "0s"]] {
+        let command = [&["uninstall", "--crds", "--delete-objects"], flags].concat();
+        let (_, text, error) = run(&stub, &command);
+        let objects = format!("2 objects: {NAMESPACE}/m-0, {NAMESPACE}/m-1");
+        assert!(text.contains(&objects), "{flags:?}: {text}{error}");
+    }
+}
+
+/// A cluster with the controllers, and a set that is being deleted.
+fn with_terminating_set(owner: &str, controllers: &str) -> Stub {
+    let mut set = held("cluster", &["controlplanemachineset.machine.openshift.io"]);
+    set["metadata"]["uid"] = json!("u-1");
+    set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let mut machine = held("m-0", &["machine.machine.openshift.io"]);
+    machine["metadata"]["ownerReferences"] = json!([{"apiVersion": "machine.openshift.io/v1",
+        "kind": "ControlPlaneMachineSet", "name": "cluster", "uid": owner, "controller": true}]);
+    cluster(vec![
+        namespace(),
+        deployment(controllers),
+        list(
+            &format!("machine.openshift.io/v1/namespaces/{NAMESPACE}/controlplanemachinesets"),
+            vec![set],
+        ),
+        list(
+            &format!("machine.openshift.io/v1beta1/namespaces/{NAMESPACE}/machines"),
+            vec![machine],
+        ),
+    ])
+}
+
+#[test]
+fn w97_the_controllers_are_not_removed_while_they_release_the_machines_of_a_deleted_set() {
+    let stub = with_terminating_set("u-1", "capstan-controllers");
+    let warning = format!("ControlPlaneMachineSet {NAMESPACE}/cluster");
+    for (flags, expected) in [(&[][..], 2), (&["--dry-run"], 1), (&["--yes", "--wait", "0s"], 1)] {
+        let (code, text, error) = run(&stub, &[&["uninstall"], flags].concat());
+        assert_eq!(code, Some(expected), "{flags:?}: {text}{error}");
+        let line = text
+            .lines()
+            .find(|line| line.contains(&warning))
+            .unwrap_or_else(|| panic!("{text}{error}"));
+        assert!(line.contains("it is being deleted, and owns 1 machine"), "{text}");
+        assert!(text.contains("garbage collector"), "{text}");
+        assert!(
+            !text.contains("Deployment") || flags.is_empty(),
+            "nothing is deleted: {text}"
+        );
+    }
+    // No machine refers to it, or the controllers are not those of Capstan.
+    for stub in [
+        with_terminating_set("u-2", "capstan-controllers"),
+        with_terminating_set("u-1", "capstan-webhook"),
+    ] {
+        let (code, text, error) = run(&stub, &["uninstall", "--dry-run"]);
+        assert_eq!(code, Some(0), "{text}{error}");
+        assert!(!text.contains("garbage collector"), "{text}");
+        assert!(text.contains("it is being deleted, it has finalizers"), "{text}");
+        assert!(!text.contains("Before you delete it"), "{text}");
+    }
+}
+
+/// A cluster with objects that have the finalizer of the sync controller, and a Deployment of
+/// OpenShift's sync controller with this number of replicas.
+fn with_mirrors(replicas: u32) -> Stub {
+    let sync = json!({"metadata": {"namespace": "openshift-cluster-api", "name": "cluster-capi-operator"},
+        "spec": {"replicas": replicas, "template": {"spec": {"serviceAccountName": "capi-controllers"}}}});
+    cluster(vec![
+        namespace(),
+        deployment("capstan-mirroring"),
+        list("apps/v1/namespaces/openshift-cluster-api/deployments", vec![sync]),
+        list(
+            "machine.openshift.io/v1beta1/machines",
+            vec![
+                held("m-0", &[SYNC]),
+                held("m-1", &["other", SYNC]),
+                held("m-2", &["other"]),
+            ],
+        ),
+        list("machine.openshift.io/v1beta1/machinesets", vec![held("s", &[])]),
+        list("cluster.x-k8s.io/v1beta2/machines", vec![held("m-0", &[SYNC])]),
+        list("cluster.x-k8s.io/v1beta1/machinesets", vec![held("s", &[SYNC])]),
+        list(
+            "infrastructure.cluster.x-k8s.io/v1beta2/awsmachines",
+            vec![held("m-0", &[SYNC])],
+        ),
+    ])
+}
+
+#[test]
+fn w98_uninstall_counts_the_objects_that_keep_the_finalizer_of_the_sync_controller() {
+    let stub = with_mirrors(0);
+    for flags in [&[][..], &["--dry-run"], &["--yes", "--wait", "0s"]] {
+        let (_, text, error) = run(&stub, &[&["uninstall"], flags].concat());
+        let counts = "2 machines.machine.openshift.io, 1 machines.cluster.x-k8s.io, 1 machinesets.cluster.x-k8s.io, \
+                      1 awsmachines.infrastructure.cluster.x-k8s.io";
+        let place = text.find(counts).unwrap_or_else(|| panic!("{text}{error}"));
+        // The warning precedes the first deletion.
+        let removal = text.find("Deployment openshift-machine-api/capstan-mirroring").unwrap();
+        assert!(place < removal, "{text}");
+        assert!(text.contains("their deletion waits for ever"), "{text}");
+        let command = "kubectl get machines.machine.openshift.io,machines.cluster.x-k8s.io,\
+                       machinesets.cluster.x-k8s.io,awsmachines.infrastructure.cluster.x-k8s.io -A -o json | jq";
+        assert!(text.contains(command), "{text}");
+    }
+    // OpenShift's sync controller removes the finalizer.
+    let (_, text, _) = run(&with_mirrors(1), &["uninstall", "--dry-run"]);
+    assert!(!text.contains(SYNC), "{text}");
 }
 
 #[test]
