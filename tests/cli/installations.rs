@@ -55,7 +55,7 @@ fn deployment(name: &str) -> (String, Value) {
     )
 }
 
-fn list(at: &str, items: Vec<Value>) -> (String, Value) {
+fn list(at: &str, items: &[Value]) -> (String, Value) {
     let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items});
     (format!("/apis/{at}"), list)
 }
@@ -74,7 +74,7 @@ fn run(stub: &Stub, arguments: &[&str]) -> (Option<i32>, String, String) {
 /// The checks of a report as JSON.
 fn checks(stub: &Stub, arguments: &[&str]) -> Vec<Value> {
     let (_, text, error) = run(stub, &[arguments, &["-o", "json"]].concat());
-    let report: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{error}"));
+    let report: Value = serde_json::from_str(&text).map_err(|_| error).unwrap();
     report["checks"].as_array().unwrap().clone()
 }
 
@@ -234,7 +234,7 @@ fn w96_a_dry_run_names_the_objects_that_would_die_with_their_crds() {
         (format!("{crds}{name}"), crd),
         list(
             "machine.openshift.io/v1beta1/machines",
-            vec![held("m-0", &[]), held("m-1", &[])],
+            &[held("m-0", &[]), held("m-1", &[])],
         ),
     ]);
     for flags in [&["--dry-run"][..], &["--yes", "--wait", "0s"]] {
@@ -258,11 +258,11 @@ fn with_terminating_set(owner: &str, controllers: &str) -> Stub {
         deployment(controllers),
         list(
             &format!("machine.openshift.io/v1/namespaces/{NAMESPACE}/controlplanemachinesets"),
-            vec![set],
+            &[set],
         ),
         list(
             &format!("machine.openshift.io/v1beta1/namespaces/{NAMESPACE}/machines"),
-            vec![machine],
+            &[machine],
         ),
     ])
 }
@@ -306,21 +306,21 @@ fn with_mirrors(replicas: u32) -> Stub {
     cluster(vec![
         namespace(),
         deployment("capstan-mirroring"),
-        list("apps/v1/namespaces/openshift-cluster-api/deployments", vec![sync]),
+        list("apps/v1/namespaces/openshift-cluster-api/deployments", &[sync]),
         list(
             "machine.openshift.io/v1beta1/machines",
-            vec![
+            &[
                 held("m-0", &[SYNC]),
                 held("m-1", &["other", SYNC]),
                 held("m-2", &["other"]),
             ],
         ),
-        list("machine.openshift.io/v1beta1/machinesets", vec![held("s", &[])]),
-        list("cluster.x-k8s.io/v1beta2/machines", vec![held("m-0", &[SYNC])]),
-        list("cluster.x-k8s.io/v1beta1/machinesets", vec![held("s", &[SYNC])]),
+        list("machine.openshift.io/v1beta1/machinesets", &[held("s", &[])]),
+        list("cluster.x-k8s.io/v1beta2/machines", &[held("m-0", &[SYNC])]),
+        list("cluster.x-k8s.io/v1beta1/machinesets", &[held("s", &[SYNC])]),
         list(
             "infrastructure.cluster.x-k8s.io/v1beta2/awsmachines",
-            vec![held("m-0", &[SYNC])],
+            &[held("m-0", &[SYNC])],
         ),
     ])
 }
