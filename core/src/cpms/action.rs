@@ -163,6 +163,11 @@ pub enum WaitReason {
 }
 
 impl WaitReason {
+    /// Whether only a user ends the wait.
+    pub fn is_of_user(self) -> bool {
+        matches!(self, Self::UserDelete | Self::Pause | Self::Limit)
+    }
+
     /// Stable, in CamelCase: a label of the metric, and `for` in `capstan plan -o json`.
     pub fn name(self) -> &'static str {
         match self {
