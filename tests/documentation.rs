@@ -527,10 +527,10 @@ fn capstan_knows_every_command_in_the_documentation() {
     assert!(commands > 20, "{commands}");
 }
 
-/// W100: both APIs have these kinds. kubectl takes a plural without a group for the group that is
+/// W103: both APIs have these kinds. kubectl takes a plural without a group for the group that is
 /// first in the alphabet, so a command of a page could act on the objects of the other API.
 #[test]
-fn w100_commands_name_the_group_of_kinds_that_both_apis_have() {
+fn w103_commands_name_the_group_of_kinds_that_both_apis_have() {
     const SHARED: [&str; 6] = [
         "machine",
         "machines",

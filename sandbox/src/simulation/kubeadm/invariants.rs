@@ -149,7 +149,8 @@ pub(super) fn a_deletion_has_a_reason(change: &Change<'_>) -> Judged {
 }
 
 /// K7: the hook of a machine goes after all other hooks. It goes after its member, if that was
-/// reported, unless the control plane is removed.
+/// reported, unless the control plane is removed, or the machine is the only one and the status does
+/// not say yet that the control plane was initialized.
 pub(super) fn a_member_goes_before_the_hook(change: &Change<'_>) -> Judged {
     let (Some(machine), Some(before), Some(after)) = (machine(change), change.before, change.after) else {
         return Ok(());
@@ -174,7 +175,13 @@ pub(super) fn a_member_goes_before_the_hook(change: &Change<'_>) -> Judged {
     let own = name(machine);
     let node = node_of(own);
     let is_left = managed.members.contains_key(&node) && managed.is_reported(&node);
-    check(!is_left, || {
+    let is_young = |moment: &Stored| {
+        let initialized = "/status/initialization/controlPlaneInitialized";
+        let is_initialized =
+            control_plane(moment).is_some_and(|one| one.pointer(initialized) == Some(&Value::Bool(true)));
+        machines(moment) <= 1 && !is_initialized
+    };
+    check(!is_left || change.moments.iter().any(is_young), || {
         format!("machine {own} loses its hook before its etcd member is removed")
     })
 }
