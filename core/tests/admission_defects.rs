@@ -600,20 +600,12 @@ fn w113_a_set_of_another_platform_than_the_cluster_is_not_created() {
         for objects in [&of_aws, &aws_cluster] {
             let answer = judge_in(&none, &azure_set(state), objects, "");
             assert_eq!(answer.denied_by, [RULE], "{}", answer.message);
-            assert!(
-                answer.message.contains(
-                    "must be AWSMachineProviderConfig, the kind of the control plane Machines: \
-                     AzureMachineProviderSpec is the kind of another platform"
-                ),
-                "{}",
-                answer.message
-            );
-            assert!(
-                answer
-                    .message
-                    .contains("a control plane cannot move to another platform")
-            );
-            assert!(!answer.message.contains("acknowledge"), "{}", answer.message);
+            let message = &answer.message;
+            let expected = "must be AWSMachineProviderConfig, the kind of the control plane Machines: \
+                            AzureMachineProviderSpec is the kind of another platform";
+            assert!(message.contains(expected), "{message}");
+            assert!(message.contains("cannot move to another platform"), "{message}");
+            assert!(!message.contains("acknowledge"), "{message}");
         }
         // Without machines, the platform of the cluster decides.
         let answer = judge_in(&none, &azure_set(state), &[infrastructure("AWS")], "");
@@ -629,12 +621,6 @@ fn w113_a_set_of_another_platform_than_the_cluster_is_not_created() {
         let objects = with(&of_aws, infrastructure(platform));
         let answer = judge_in(&none, &aws_set(|_| {}), &objects, "");
         assert!(answer.allowed, "{platform}: {}", answer.message);
-    }
-    for provider_spec in platforms() {
-        let mut set = set_of(&provider_spec);
-        set["spec"]["state"] = json!("Inactive");
-        let answer = judge_in(&none, &set, &[infrastructure("None")], "");
-        assert!(!answer.denied_by.contains(&RULE.to_owned()), "{}", answer.message);
     }
 }
 

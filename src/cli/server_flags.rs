@@ -7,8 +7,6 @@
 use capstan_core::admission::Feature;
 use serde_json::Value;
 
-use super::installed::text;
-
 /// The name of the container in the manifests.
 const CONTAINER: &str = "webhook";
 /// The subcommand of the webhook server. Its flags follow it.
@@ -27,7 +25,7 @@ impl<'a> ServerFlags<'a> {
     pub(super) fn of(server: &'a Value) -> Result<Self, String> {
         let containers = server.pointer("/spec/template/spec/containers");
         let containers = || containers.and_then(Value::as_array).into_iter().flatten();
-        if let Some(container) = containers().find(|container| text(container, "/name") == CONTAINER) {
+        if let Some(container) = containers().find(|container| has_name(container)) {
             let flags = flags(container);
             return flags.ok_or_else(|| format!("its container {CONTAINER} does not have the argument {SUBCOMMAND}"));
         }
@@ -68,6 +66,10 @@ impl<'a> ServerFlags<'a> {
         });
         values.map(|value| value.replace("$$", "$")).collect()
     }
+}
+
+fn has_name(container: &Value) -> bool {
+    container.get("name").and_then(Value::as_str) == Some(CONTAINER)
 }
 
 /// The arguments after the subcommand of the server; `None` if the container does not run it. The

@@ -282,8 +282,8 @@ mod tests {
         json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "no"})
     }
 
-    /// An API server that refuses lists until they are `allowed`. It answers the first watch with an
-    /// error.
+    /// An API server that refuses lists until they are `allowed`. It answers the first watch with
+    /// an error.
     #[derive(Default)]
     struct ApiServer {
         allowed: AtomicBool,
