@@ -36,6 +36,7 @@ use crate::api::kinds::MACHINES;
 use crate::api::machine_openshift_io::control_plane::FINALIZER;
 use crate::cpms::action::Action;
 use crate::cpms::domains::FailureDomain;
+use crate::cpms::machine_state::held_by;
 use crate::cpms::removal::finalizers;
 use crate::model::{Degradation, Precondition};
 
@@ -106,7 +107,8 @@ fn change(spec: &Spec, state: &State, plan: &mut Plan) {
         let domain = domain_of_new(spec, &standing, None);
         create(spec, state, (None, domain), because, plan);
     } else if let Some(leaving) = state.leaving().next() {
-        let message = format!("machine {} is being deleted", leaving.name());
+        let held_by = held_by(&leaving.machine);
+        let message = format!("machine {} is being deleted{held_by}", leaving.name());
         plan.waits
             .push(waits(Some(leaving), (WaitReason::MachineRemoved, message)));
     } else if standing.len() > spec.replicas {

@@ -414,6 +414,30 @@ fn the_unhealthy_member_of_a_standing_machine_is_no_lost_member() {
     assert!(next.waits[0].message.contains(world.hosts[2].name()));
 }
 
+#[test]
+fn v212_a_machine_that_is_being_deleted_names_the_finalizers_that_hold_it() {
+    let mut world = World::settled(3);
+    let name = world.hosts[0].name().to_owned();
+    world.delete(&name);
+    world.named(&name).machine["metadata"]["finalizers"] = json!(["sync.machine.openshift.io/finalizer"]);
+    for _ in 0..20 {
+        let plan = world.plan();
+        let mut waits = plan.waits.iter().map(|wait| wait.message.as_str());
+        if let Some(message) = waits.find(|message| message.contains("is being deleted")) {
+            let held =
+                format!("machine {name} is being deleted; held by the finalizer sync.machine.openshift.io/finalizer");
+            assert_eq!(message, held);
+            return;
+        }
+        world.execute(&plan);
+        // The deleted machine stays.
+        for position in 1..world.hosts.len() {
+            world.progress(position);
+        }
+    }
+    panic!("no wait names the machine");
+}
+
 /// The member of a machine that is being deleted must not be counted as that of a new machine.
 #[test]
 fn the_member_of_a_leaving_machine_is_not_taken_for_that_of_a_new_one() {
