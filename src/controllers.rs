@@ -18,6 +18,7 @@ mod observed;
 mod pending_creates;
 mod planned;
 mod recent_creations;
+mod stored_parts;
 
 use std::sync::Arc;
 

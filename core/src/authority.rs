@@ -9,12 +9,11 @@
 //! MachineHealthCheck of both APIs. Its `pair` is the full objects, `sync` copies, `templates`
 //! chooses the infrastructure template of a MachineSet, `removal` and `set_removal` carry out
 //! deletions, `migration` carries out the plan, and `finalizers`, `pause` and `report` compute the
-//! writes of these. `hooks` keeps the hook of the etcd operator, and `words` the
-//! words of a user. `foreign` finds objects of Cluster API
-//! that are not mirrors. `other` finds
-//! another sync controller, and `progress` is what metrics and events report. `request` tells a
-//! user how far a migration is, `overview` shows all pairs, and `wide` tells whether the
-//! synchronization fails for many.
+//! writes of these. `recording` tells what the status must have before a migration begins.
+//! `hooks` keeps the hook of the etcd operator, and `words` the words of a user. `foreign` finds
+//! objects of Cluster API that are not mirrors. `other` finds another sync controller, and
+//! `progress` is what metrics and events report. `request` tells a user how far a migration is,
+//! `overview` shows all pairs, and `wide` tells whether the synchronization fails for many.
 //!
 //! Must never: assume anything about an object in the other API that has not been read.
 //!
@@ -36,6 +35,7 @@ pub mod platforms;
 pub mod progress;
 pub mod reconcile;
 mod record;
+pub mod recording;
 pub mod removal;
 pub mod report;
 pub mod request;

@@ -91,6 +91,10 @@ impl Registration {
             }
         }
         let mut webhooks = self.objects(What::Webhooks)?;
+        if webhooks.is_empty() {
+            // These features have controllers only.
+            return Ok(Vec::new());
+        }
         if let Some(url) = &self.url {
             webhooks
                 .iter_mut()

@@ -78,8 +78,18 @@ async fn check(args: &Args) -> anyhow::Result<Report> {
     deployments(&found, &mut report);
     leftovers(args, client, &mut report).await?;
     registered(args, &objects, &found, &mut report);
-    certificates::check(args, client, (&features, &found), &mut report).await?;
-    if !found.iter().any(is_webhook_configuration) {
+    for guarded in installed::guarded(client, &features).await? {
+        if !guarded.is_guarded {
+            report.warn("features", guarded.check(), "it is not", guarded.remedy());
+        }
+    }
+    let has_server = features.iter().any(|feature| !feature.is_controllers());
+    if has_server {
+        certificates::check(args, client, (&features, &found), &mut report).await?;
+    }
+    if !has_server {
+        // Controllers alone have no webhooks.
+    } else if !found.iter().any(is_webhook_configuration) {
         report.warn(
             "webhooks",
             "the API server calls the webhooks",

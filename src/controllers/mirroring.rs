@@ -25,7 +25,7 @@ use capstan_core::authority::progress::{self, Notice};
 use capstan_core::authority::spec::{Api, Kind};
 use capstan_core::authority::{reconcile, report};
 use capstan_core::model::ObjectRef;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::runtime::{
@@ -63,8 +63,13 @@ struct Observed {
 enum Stopped {
     /// Another sync controller runs.
     Other(Other),
-    /// Mirroring is switched off for the platform of the cluster, as a clause.
-    Platform(String),
+    /// Mirroring is switched off for the platform of the cluster. Only deletions continue.
+    Platform {
+        /// Why, as a clause.
+        evidence: String,
+        /// Until when a deletion waits for another sync controller.
+        waits_until: Option<Timestamp>,
+    },
 }
 
 impl<K: MirroredKind> Mirrored<K> {
@@ -208,11 +213,23 @@ impl<K: MirroredKind> Reconcile for Mirrored<K> {
             .ok()
             .flatten()
             .map(|machine| machine.managers.as_slice());
-        let other = || other::running(lease, managers.unwrap_or_default(), moment.time).map(Stopped::Other);
-        let stopped = self.pairs.switched_off(view).map(Stopped::Platform).or_else(other);
-        let decision = match &stopped {
-            Some(_) => Decision::Idle,
+        let other = other::running(lease, managers.unwrap_or_default(), moment.time);
+        let switched_off = self.pairs.switched_off(view);
+        let decision = match &switched_off {
+            Some(_) => reconcile::deletion(&pair, moment.time),
             None => reconcile::next(&pair, moment.time),
+        };
+        let is_due = decision != Decision::Idle;
+        let decision = match &other {
+            Some(_) => Decision::Idle,
+            None => decision,
+        };
+        let stopped = match switched_off {
+            Some(evidence) => Some(Stopped::Platform {
+                evidence,
+                waits_until: other.map(|other| other.until).filter(|_| is_due),
+            }),
+            None => other.map(Stopped::Other),
         };
         Observation::Found(Observed {
             pair,
@@ -256,7 +273,9 @@ impl<K: MirroredKind> Reconcile for Mirrored<K> {
     /// condition, because the next attempt can succeed.
     fn status(&self, reconciled: &Reconciled<'_, Observed>, _state: &mut ()) -> Vec<Write> {
         let observed = reconciled.observed;
-        let (Decision::Write(planned), Some(machine)) = (&observed.decision, &observed.pair.machine_api) else {
+        let (Decision::Write(planned), Some(machine), None) =
+            (&observed.decision, &observed.pair.machine_api, &observed.stopped)
+        else {
             return Vec::new();
         };
         let refusal = reconciled.errors.iter().find(|error| error.is_by_rule());
@@ -270,11 +289,14 @@ impl<K: MirroredKind> Reconcile for Mirrored<K> {
     fn report<'a>(&self, reconciled: &Reconciled<'a, Observed>, _state: &mut ()) -> Report<'a> {
         let observed = reconciled.observed;
         let pair = &observed.pair;
-        if let Some(Stopped::Platform(evidence)) = &observed.stopped {
+        if let Some(Stopped::Platform { evidence, waits_until }) = &observed.stopped {
             if self.metrics.switched_off(true) {
                 tracing::warn!(evidence, "Capstan does not mirror");
             }
-            return Report::default();
+            return Report {
+                requeue_at: waits_until.and_then(|until| until.checked_add(CHECK).ok()),
+                ..Report::default()
+            };
         }
         self.metrics.switched_off(false);
         if let Some(Stopped::Other(other)) = &observed.stopped {

@@ -226,3 +226,32 @@ pub(crate) async fn several_objects_are_migrated_one_after_the_other(cluster: &C
         assert_eq!(machine.instances, 1);
     }
 }
+
+/// Changes the CRD of the cluster, which all later tests would see.
+pub(crate) async fn a_migration_does_not_begin_if_the_crd_drops_a_field_that_it_needs(cluster: &Cluster) {
+    let running = cluster.controllers().await;
+    let mut machine = cluster.machine("dropping", Api::MachineApi, None).await;
+    machine.synchronized(Api::MachineApi).await;
+    let field = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/synchronizedAPI";
+    let patch = json!([{"op": "remove", "path": field}]).to_string();
+    let crd = "machines.machine.openshift.io";
+    cluster
+        .kubectl(&["patch", "crd", crd, "--type=json", "-p", &patch])
+        .await;
+    let (code, text) = run(cluster, &["machine", "dropping", "--to", "clusterAPI", "--dry-run"]).await;
+    assert!(
+        code == 1 && text.contains("refused: ") && text.contains("does not store status.synchronizedAPI"),
+        "{code}: {text}"
+    );
+    machine.request(Api::ClusterApi).await;
+    let told = "the CRD of Machines in the Machine API does not store status.synchronizedAPI";
+    machine
+        .until("the condition names the field", async |machine| {
+            let object = machine.get(Part::MachineApi).await.unwrap();
+            object["status"]["conditions"].to_string().contains(told)
+        })
+        .await;
+    machine.settle().await;
+    assert_eq!(machine.authority().await, "MachineAPI");
+    running.stop().await;
+}

@@ -57,6 +57,8 @@ async fn a_machine_is_mirrored_migrated_and_deleted_by_the_table() {
     nothing_is_written_on_a_platform_that_is_switched_off(&cluster).await;
     crashes::a_migration_ends_after_a_crash_at_every_write(&cluster).await;
     crashes::a_migration_is_cancelled_after_each_write(&cluster).await;
+    deletions_continue_on_a_platform_that_is_switched_off(&cluster).await;
+    command::a_migration_does_not_begin_if_the_crd_drops_a_field_that_it_needs(&cluster).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -255,6 +257,27 @@ async fn nothing_is_written_on_a_platform_that_is_switched_off(cluster: &Cluster
     cluster.gate.open();
     let running = cluster.controllers_of(&MirroredPlatforms::only(&["GCP", "AWS"])).await;
     machine.synchronized(Api::MachineApi).await;
+    running.stop().await;
+}
+
+async fn deletions_continue_on_a_platform_that_is_switched_off(cluster: &Cluster) {
+    let running = cluster.controllers().await;
+    let mut machine = cluster.machine("leaving", Api::MachineApi, None).await;
+    machine.synchronized(Api::MachineApi).await;
+    running.stop().await;
+    let running = cluster.controllers_of(&MirroredPlatforms::only(&["GCP"])).await;
+    machine.delete(Part::ClusterApi).await;
+    machine
+        .until("the mirror is deleted, and not made again", async |machine| {
+            let versions = machine.versions().await;
+            versions[1].is_null() && versions[2].is_null()
+        })
+        .await;
+    machine.settle().await;
+    assert!(machine.get(Part::ClusterApi).await.is_none() && machine.instance.is_some());
+    machine.delete(Part::MachineApi).await;
+    machine.gone().await;
+    assert_eq!((machine.instance.is_some(), machine.instances), (false, 1));
     running.stop().await;
 }
 

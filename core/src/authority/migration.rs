@@ -7,7 +7,8 @@
 //! read, for example because the migration was cancelled.
 //!
 //! Must never: begin while the controllers of the source are paused, finish without their
-//! acknowledgement, or guess the direction of a migration that records none.
+//! acknowledgement, or guess the direction of a migration that records none. The records of the
+//! mirrors tell the way back (`recording`).
 //!
 //! Source: the Converting Machine API to Cluster API enhancement, "Migration of resources";
 //! decisions 12 and 13.
@@ -18,7 +19,7 @@ use super::pair::{Decision, FullObject, Pair};
 use super::plan::{Observed, Step};
 use super::spec::{Api, Authority, ObservedCondition};
 use super::sync::Fingerprint;
-use super::{finalizers, pause, report, sync};
+use super::{finalizers, pause, recording, report, sync};
 use crate::conversion;
 
 /// The state of the migration of a pair. `agrees` tells that the mirror was compared with its
@@ -75,7 +76,11 @@ pub fn carry_out(pair: &Pair, machine: &FullObject, step: Step, now: Timestamp) 
         )
         .into(),
         Step::Idle(_) => Decision::Idle,
-        Step::Stop => Decision::wait(STOPPED),
+        Step::Stop => Decision::wait(stopped(pair, machine)),
+        Step::AwaitRecord { .. } => Decision::wait(format!(
+            "the migration waits until the status of the {} records what it needs to come back",
+            pair.kind.title()
+        )),
         Step::AwaitSynchronization { .. } | Step::Synchronize { .. } => Decision::wait(format!(
             "the migration waits until the mirror agrees with the authoritative {}",
             pair.kind.title()
@@ -110,7 +115,8 @@ pub fn carry_out(pair: &Pair, machine: &FullObject, step: Step, now: Timestamp) 
     }
 }
 
-/// Why a migration stopped for good.
-pub const STOPPED: &str = "status.authoritativeAPI is Migrating and status.synchronizedAPI is empty, \
-    so it is not known which API was authoritative; find out whose controllers hold the instance, and \
-    set status.synchronizedAPI to that API";
+/// Why a migration without a recorded source does not continue.
+pub(super) fn stopped(pair: &Pair, machine: &FullObject) -> String {
+    let mirror = pair.cluster_api.as_ref().map(|object| &*object.member);
+    recording::stopped(recording::source(&machine.member, mirror))
+}

@@ -3,11 +3,13 @@
 //!
 //! Admission uses the plan to report the effect of a migration request, and `migration` carries it
 //! out. Every request can be cancelled: `synchronizedAPI` records which API was authoritative
-//! before the migration. A migration without that record stops.
+//! before the migration. So a migration does not begin before the record is stored (`recording`),
+//! and one without that record stops.
 //!
 //! Source: the Converting Machine API to Cluster API enhancement, "Migration of resources";
 //! decisions 12 and 13.
 
+use super::recording;
 use super::spec::{Api, Authority, ObservedCondition, PairMember};
 
 /// The observed state of a migration.
@@ -23,6 +25,8 @@ pub struct Observed {
     pub synchronized: bool,
     /// Whether the mirror was made from the source as it is now.
     pub is_current: bool,
+    /// Whether the status records what a migration needs to come back.
+    pub is_recorded: bool,
     /// Whether the source can be migrated: it has an instance, and its controllers report that they
     /// act on it.
     pub source_is_ready: bool,
@@ -48,23 +52,29 @@ impl Observed {
             synchronized_api: machine_api.synchronized_api,
             synchronized: condition.is_some_and(ObservedCondition::is_true),
             is_current: false,
+            is_recorded: false,
             source_is_ready: true,
             source_paused: false,
             target_paused: true,
             target_has_finalizers: false,
             deleting: machine_api.deleting || cluster_api.is_some_and(|member| member.deleting),
         };
+        // A source that the status does not record counts for the way back only.
+        let goes_back = |api: &Api| *api == observed.desired || observed.deleting;
+        let copied_from = recording::source(machine_api, cluster_api).filter(goes_back);
+        observed.synchronized_api = observed.synchronized_api.or(copied_from);
         let generation = match observed.source() {
             Some(Api::MachineApi) => machine_api.generation,
             Some(Api::ClusterApi) => cluster_api.and_then(|member| member.generation),
             None => None,
         };
+        observed.is_recorded = recording::missing(machine_api, generation).is_empty();
         observed.is_current = generation.is_some() && machine_api.synchronized_generation == generation;
         observed
     }
 
     /// The API that is authoritative, or was before the migration began. `None` during a migration
-    /// that does not record it.
+    /// that does not record it, except on the way back.
     pub fn source(&self) -> Option<Api> {
         match self.authority {
             Some(Authority::Stable(api)) => Some(api),
@@ -90,6 +100,11 @@ pub enum Step {
     },
     /// Waits until the mirror is synchronized.
     AwaitSynchronization {
+        /// The authoritative API.
+        from: Api,
+    },
+    /// Waits until the status records what a migration needs to come back.
+    AwaitRecord {
         /// The authoritative API.
         from: Api,
     },
@@ -143,6 +158,7 @@ pub fn next(observed: &Observed) -> Step {
         Some(Authority::Stable(_)) if !(observed.synchronized && observed.is_current) => {
             Step::AwaitSynchronization { from }
         }
+        Some(Authority::Stable(_)) if !observed.is_recorded => Step::AwaitRecord { from },
         Some(Authority::Stable(_)) if !observed.source_is_ready => Step::AwaitSource { from },
         Some(Authority::Stable(_)) => Step::Begin { from },
         // A cancelled migration, and the migration of an object that is being deleted, go back to
@@ -174,6 +190,10 @@ mod tests {
             }
             Step::Idle(_) | Step::Stop => {}
             Step::AwaitSource { .. } => observed.source_is_ready = true,
+            Step::AwaitRecord { from } => {
+                observed.is_recorded = true;
+                observed.synchronized_api = Some(from);
+            }
             Step::AwaitSynchronization { .. } | Step::Synchronize { .. } => {
                 observed.synchronized = true;
                 observed.is_current = true;
@@ -198,7 +218,7 @@ mod tests {
     fn states() -> Vec<Observed> {
         let apis = [Api::MachineApi, Api::ClusterApi];
         let mut states = Vec::new();
-        for bits in 0..64_u8 {
+        for bits in 0..128_u8 {
             let bit = |position: u8| bits & (1 << position) != 0;
             for desired in apis {
                 for authority in [
@@ -214,6 +234,7 @@ mod tests {
                             synchronized_api,
                             synchronized: bit(0),
                             is_current: bit(1),
+                            is_recorded: bit(6),
                             source_is_ready: bit(5),
                             source_paused: bit(2),
                             target_paused: bit(3),
@@ -281,7 +302,7 @@ mod tests {
                     "{observed:?}"
                 ),
                 Step::Begin { .. } => assert!(
-                    observed.synchronized && observed.is_current && observed.source_is_ready,
+                    observed.synchronized && observed.is_current && observed.is_recorded && observed.source_is_ready,
                     "{observed:?}"
                 ),
                 Step::Cancel { back_to } => {

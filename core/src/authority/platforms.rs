@@ -1,5 +1,6 @@
 //! For which platforms the objects of both APIs are mirrored. An administrator tries mirroring on
-//! one platform before the others.
+//! one platform before the others. On a platform that is switched off, only deletions continue
+//! (`reconcile::deletion`).
 //!
 //! Must never: mirror while the platform of the cluster is not known and not all platforms are
 //! switched on.

@@ -13,10 +13,10 @@ use serde_json::{Map, json};
 use super::pair::{Decision, FullObject, Pair, Part, Write};
 use super::plan::{self, Step};
 use super::record;
-use super::report::{self, Synchronized};
-use super::spec::{Api, Authority};
+use super::report::{self, Agreed, Synchronized};
+use super::spec::{Api, Authority, Kind};
 use super::sync::{self, Outcome};
-use super::{finalizers, foreign, hooks, migration, pause, removal, set_removal};
+use super::{finalizers, foreign, hooks, migration, pause, recording, removal, set_removal};
 use crate::api::machine_openshift_io::authority::MIRRORED;
 
 /// The next action for a pair.
@@ -31,7 +31,7 @@ pub fn next(pair: &Pair, now: Timestamp) -> Decision {
             return migration::carry_out(pair, machine, step, now);
         }
         Step::Stop => {
-            let condition = Synchronized::blocked("MigrationStopped", migration::STOPPED.to_owned());
+            let condition = Synchronized::blocked("MigrationStopped", migration::stopped(pair, machine));
             let write = report::synchronization(machine, &condition, None, now);
             return write.map_or_else(|| migration::carry_out(pair, machine, step, now), Decision::from);
         }
@@ -62,6 +62,26 @@ pub fn next(pair: &Pair, now: Timestamp) -> Decision {
         return decision;
     }
     copy(pair, machine, from, now).unwrap_or_else(|step| migration::carry_out(pair, machine, step, now))
+}
+
+/// The next action for a pair while mirroring is switched off: only deletions continue, so that no
+/// object keeps the finalizer of the sync controller for ever.
+pub fn deletion(pair: &Pair, now: Timestamp) -> Decision {
+    let is_deleting = |part: Part| pair.part(part).is_some_and(|object| object.member.deleting);
+    let machine = pair.machine_api.as_ref();
+    if !is_deleting(Part::MachineApi) && machine.is_some_and(|machine| foreign::in_the_way(pair, machine).is_some()) {
+        return Decision::Idle;
+    }
+    // The next action for a pair that is being deleted never copies anything.
+    if is_deleting(Part::MachineApi) || is_deleting(Part::ClusterApi) {
+        return next(pair, now);
+    }
+    match &pair.infrastructure {
+        Some(infrastructure) if infrastructure.member.deleting && !pair.is_parent() => {
+            removal::infrastructure(pair, infrastructure)
+        }
+        _ => Decision::Idle,
+    }
 }
 
 /// The next action beside an object of Cluster API that is not the mirror. That object is left
@@ -123,14 +143,47 @@ fn copy(pair: &Pair, machine: &FullObject, from: Api, now: Timestamp) -> Result<
         Outcome::Blocked { reason, message } => (Synchronized::blocked(reason, message), false),
     };
     let source = pair.machine(from).filter(|_| agrees);
+    let agreed = source.map(|source| Agreed {
+        api: from,
+        generation: source.member.generation,
+    });
+    if let Some(agreed) = agreed
+        && let Some(decision) = unrecorded(pair.kind, machine, &condition, agreed, now)
+    {
+        return Ok(decision);
+    }
     let step = plan::next(&migration::observe(pair, machine, agrees, fingerprint.as_ref()));
     // The begin of a migration reports the generation, too.
     let begins = matches!(step, Step::Begin { .. });
-    let generation = source.filter(|_| !begins).and_then(|source| source.member.generation);
-    match report::synchronization(machine, &condition, generation, now) {
+    let agreed = agreed.map(|agreed| Agreed {
+        generation: agreed.generation.filter(|_| !begins),
+        ..agreed
+    });
+    match report::synchronization(machine, &condition, agreed, now) {
         Some(write) => Ok(write.into()),
         None => forget(machine).filter(|_| agrees).map(Decision::from).ok_or(step),
     }
+}
+
+/// Reports that the status does not store what a requested migration needs to come back. `agrees`
+/// is the condition of a mirror that agrees: a write of it had all fields.
+fn unrecorded(
+    kind: Kind,
+    machine: &FullObject,
+    agrees: &Synchronized,
+    agreed: Agreed,
+    now: Timestamp,
+) -> Option<Decision> {
+    let member = &machine.member;
+    let is_requested = member.status_authority == Some(Authority::Stable(member.desired_api().other()));
+    let missing = recording::missing(member, agreed.generation);
+    if !is_requested || missing.is_empty() || !recording::is_tried(member, agrees) {
+        return None;
+    }
+    let why = recording::not_stored(kind, agreed.api, &missing);
+    let condition = Synchronized::blocked(recording::NOT_STORED, why.clone());
+    let write = report::synchronization(machine, &condition, Some(agreed), now);
+    Some(write.map_or_else(|| Decision::wait(why), Decision::from))
 }
 
 /// Removes the record of a mirror from an object of the Machine API that is authoritative again.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::pair::{FullObject, Pair};
-use super::spec::Api;
+use super::spec::{Api, PairMember};
 use crate::api::machine_openshift_io::authority::MIRRORED;
 
 /// The record.
@@ -46,6 +46,18 @@ impl Record {
     pub(super) fn of(mirror: &FullObject) -> Self {
         let text = mirror.annotation(MIRRORED).unwrap_or_default();
         serde_json::from_str(text).unwrap_or_default()
+    }
+
+    /// Whether an object has a record, also one that cannot be read.
+    pub(super) fn is_on(member: &PairMember) -> bool {
+        member.annotations.contains_key(MIRRORED)
+    }
+
+    /// Whether an object was copied from an API.
+    pub(super) fn is_copy_from(member: &PairMember, api: Api) -> bool {
+        let text = member.annotations.get(MIRRORED).map(String::as_str);
+        let record = serde_json::from_str(text.unwrap_or_default());
+        record.is_ok_and(|record: Self| record.from == api.as_str())
     }
 
     /// The record as the value of the annotation.

@@ -27,7 +27,7 @@ use super::finalizers::{self, Removed};
 use super::pair::{Decision, FullObject, Pair, Part, Write};
 use super::pause;
 use super::record;
-use super::spec::Api;
+use super::spec::{Api, Authority};
 
 /// What happens to the other Machine of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,6 +218,21 @@ fn release_part(pair: &Pair, part: Part, removed: Removed) -> Option<Decision> {
     let because = "the sync controller has nothing left to do with it";
     let write = finalizers::release(part, pair.part(part)?, removed, because)?;
     Some(write.into())
+}
+
+/// The next action for an infrastructure machine that is being deleted alone, and is not made
+/// again. The controllers of a mirror are paused, and hold no instance.
+pub(super) fn infrastructure(pair: &Pair, object: &FullObject) -> Decision {
+    let authority = pair.machine_api.as_ref().map(|machine| machine.member.authority());
+    let is_mirror = authority == Some(Authority::Stable(Api::MachineApi)) && object.member.is_paused_by_sync();
+    if !is_mirror && finalizers::is_held(Part::Infrastructure, object) {
+        return Decision::wait("the infrastructure provider deletes the instance");
+    }
+    let removed = match is_mirror {
+        true => Removed::OwnAndControllers,
+        false => Removed::Own,
+    };
+    release_part(pair, Part::Infrastructure, removed).unwrap_or_else(|| held_by_others(object))
 }
 
 /// The next action for objects of Cluster API that have no Machine in the Machine API: they are

@@ -105,21 +105,37 @@ pub(super) fn changed(machine: &FullObject) -> Option<Timestamp> {
     condition.get("lastTransitionTime")?.as_str()?.parse().ok()
 }
 
-/// Reports the synchronization. `generation` is the generation of the source, once the mirror
-/// agrees with it.
+/// The source that a mirror agrees with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    /// The API.
+    pub api: Api,
+    /// The generation. `None`: the next write reports it.
+    pub generation: Option<i64>,
+}
+
+/// Reports the synchronization; `agreed` once the mirror agrees with its source. A field that the
+/// status does not have is written only with a condition: the CRD may drop it.
 pub fn synchronization(
     machine: &FullObject,
     condition: &Synchronized,
-    generation: Option<i64>,
+    agreed: Option<Agreed>,
     now: Timestamp,
 ) -> Option<Write> {
     let mut status = Map::new();
     if let Some(conditions) = conditions(machine, condition, now) {
         status.insert(String::from("conditions"), conditions);
     }
-    let known = machine.member.synchronized_generation;
-    if let Some(generation) = generation.filter(|generation| known.is_none_or(|known| known < *generation)) {
-        status.insert(String::from("synchronizedGeneration"), generation.into());
+    let is_changed = !status.is_empty();
+    if let Some(Agreed { api, generation }) = agreed {
+        let known = machine.member.synchronized_generation;
+        let grows = |generation: &i64| known.map_or(is_changed, |known| known < *generation);
+        if let Some(generation) = generation.filter(grows) {
+            status.insert(String::from("synchronizedGeneration"), generation.into());
+        }
+        if is_changed && machine.member.synchronized_api.is_none() {
+            status.insert(String::from("synchronizedAPI"), api.as_str().into());
+        }
     }
     let because = format!("the condition Synchronized is {}", condition.status);
     (!status.is_empty()).then(|| Write::status(Part::MachineApi, machine, status.into(), because))

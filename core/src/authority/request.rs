@@ -3,8 +3,8 @@
 //!
 //! Must never: report a migration as done before `status.authoritativeAPI` tells it.
 
-use super::migration::STOPPED;
 use super::pair::FullObject;
+use super::recording;
 use super::spec::{Api, Authority};
 
 /// The standing of a request.
@@ -20,18 +20,26 @@ pub enum Standing {
     Ended(String),
 }
 
-/// The API that is authoritative, or was before the migration began. `None`: the object does not
-/// tell.
-pub fn source(object: &FullObject) -> Option<Api> {
+/// The API that is authoritative, or was before the migration began. `None`: the object and its
+/// mirror do not tell.
+pub fn source(object: &FullObject, mirror: Option<&FullObject>) -> Option<Api> {
     let member = &object.member;
     match member.authority() {
         Authority::Stable(api) => Some(api),
-        Authority::Migrating => member.synchronized_api,
+        Authority::Migrating => member
+            .synchronized_api
+            .or_else(|| recording::source(member, mirror.map(|mirror| &*mirror.member))),
     }
 }
 
+/// Whether the object does not record which API was authoritative before its migration. Then only
+/// its mirror tells.
+pub fn is_stopped(object: &FullObject) -> bool {
+    object.member.authority() == Authority::Migrating && object.member.synchronized_api.is_none()
+}
+
 /// The standing of the request that makes an API authoritative.
-pub fn standing(object: &FullObject, to: Api) -> Standing {
+pub fn standing(object: &FullObject, mirror: Option<&FullObject>, to: Api) -> Standing {
     let member = &object.member;
     if member.deleting {
         return Standing::Ended(String::from("it is being deleted"));
@@ -43,8 +51,12 @@ pub fn standing(object: &FullObject, to: Api) -> Standing {
     if member.status_authority == Some(Authority::Stable(to)) {
         return Standing::Done;
     }
-    if source(object).is_none() {
-        return Standing::Ended(STOPPED.to_owned());
+    let source = source(object, mirror);
+    if is_stopped(object) {
+        return match source == Some(to) {
+            true => Standing::Pending(String::from("the migration is being cancelled")),
+            false => Standing::Ended(recording::stopped(source)),
+        };
     }
     if let Some(condition) = member
         .synchronized
@@ -56,7 +68,7 @@ pub fn standing(object: &FullObject, to: Api) -> Standing {
     let text = match member.status_authority {
         None => "status.authoritativeAPI is empty; the mirroring controllers of Capstan set it",
         Some(Authority::Stable(_)) => "the migration is requested, and has not begun",
-        Some(Authority::Migrating) if source(object) == Some(to) => "the migration is being cancelled",
+        Some(Authority::Migrating) if source == Some(to) => "the migration is being cancelled",
         Some(Authority::Migrating) => "the migration has begun",
     };
     Standing::Pending(text.to_owned())
@@ -75,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_request_is_done_when_the_status_names_the_api() {
-        let at = |spec, status: Value| standing(&object(spec, &status), Api::ClusterApi);
+        let at = |spec, status: Value| standing(&object(spec, &status), None, Api::ClusterApi);
         assert_eq!(
             at("ClusterAPI", json!({"authoritativeAPI": "ClusterAPI"})),
             Standing::Done
@@ -87,7 +99,7 @@ mod tests {
         assert!(matches!(at("MachineAPI", migrating), Standing::Ended(_)));
         assert_eq!(
             at("ClusterAPI", json!({"authoritativeAPI": "Migrating"})),
-            Standing::Ended(STOPPED.to_owned())
+            Standing::Ended(recording::stopped(None))
         );
     }
 
@@ -95,7 +107,7 @@ mod tests {
     fn a_blocked_request_tells_the_field() {
         let status = json!({"authoritativeAPI": "MachineAPI", "conditions": [
             {"type": "Synchronized", "status": "False", "reason": "R", "message": "spec.x: m"}]});
-        let standing = standing(&object("ClusterAPI", &status), Api::ClusterApi);
+        let standing = standing(&object("ClusterAPI", &status), None, Api::ClusterApi);
         assert_eq!(standing, Standing::Blocked(String::from("R: spec.x: m")));
     }
 }

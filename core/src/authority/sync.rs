@@ -25,6 +25,8 @@ use crate::api::machine_openshift_io::authority::MIRRORED;
 use crate::conversion::{self, Context, Converted, Issue, Lookup, Severity};
 use crate::model::hex_hash;
 
+/// The reason of the condition Synchronized of an object whose owner has no counterpart.
+pub(super) const OWNER_NOT_SUPPORTED: &str = "OwnerNotSupported";
 /// Digits of a fingerprint.
 const DIGITS: usize = 16;
 
@@ -271,7 +273,7 @@ fn owner_in_cluster_api(pair: &Pair, source: &FullObject) -> Result<Option<Value
             "metadata.ownerReferences: a {} has no counterpart in Cluster API",
             owner.kind
         );
-        return Err(Outcome::blocked("OwnerNotSupported", message));
+        return Err(Outcome::blocked(OWNER_NOT_SUPPORTED, message));
     }
     // A MachineSet of Cluster API adopts a Machine without an owner that its selector matches.
     let set = pair.cluster_api_set.as_ref().zip(pair.cluster_api.as_ref());
@@ -297,7 +299,7 @@ fn owner_in_machine_api(pair: &Pair, source: &FullObject) -> Result<Option<Value
             "metadata.ownerReferences: a {} has no counterpart in the Machine API",
             owner.kind
         );
-        return Err(Outcome::blocked("OwnerNotSupported", message));
+        return Err(Outcome::blocked(OWNER_NOT_SUPPORTED, message));
     }
     Ok(pair.machine_api_set.as_ref().map(|set| reference(&set.value, true)))
 }
@@ -307,7 +309,7 @@ fn owner_of_parent(pair: &Pair, source: &FullObject, from: Api) -> Result<Option
     if let Some(owner) = source.member.owner() {
         let (kind, owned, to) = (&owner.kind, pair.kind.title(), from.other().title());
         let message = format!("metadata.ownerReferences: the {kind} that owns the {owned} is not copied to {to}");
-        return Err(Outcome::blocked("OwnerNotSupported", message));
+        return Err(Outcome::blocked(OWNER_NOT_SUPPORTED, message));
     }
     match (from, &pair.surroundings.cluster) {
         (Api::ClusterApi, _) => Ok(None),

@@ -3,7 +3,8 @@
 //!
 //! A single object that cannot be converted has its own condition, and is no failure of the
 //! cluster. Neither is an object that is not synchronized for a moment, such as a Machine whose
-//! instance is being created.
+//! instance is being created. An object whose owner has no counterpart, such as a Machine of a
+//! ControlPlane, is not mirrored, and does not count: its own condition tells that.
 //!
 //! Must never: change a condition of another type, or count a migration that a user requested as a
 //! failure.
@@ -18,6 +19,7 @@ use serde_json::{Map, Value, json};
 
 use super::pair::FullObject;
 use super::report;
+use super::sync::OWNER_NOT_SUPPORTED;
 
 /// The ClusterOperator of the Machine API.
 pub const OPERATOR: &str = "machine-api";
@@ -47,9 +49,14 @@ impl Tally {
 
     /// Counts an object of the Machine API at a time.
     pub fn add(&mut self, kind: &str, object: &FullObject, now: Timestamp) {
-        self.all += 1;
         let condition = object.member.synchronized.as_ref();
-        let Some(condition) = condition.filter(|condition| condition.status == "False") else {
+        let failing = condition.filter(|condition| condition.status == "False");
+        // Its owner exists in one API only, so it is never mirrored.
+        if failing.is_some_and(|condition| condition.reason == OWNER_NOT_SUPPORTED) {
+            return;
+        }
+        self.all += 1;
+        let Some(condition) = failing else {
             return;
         };
         let since = report::changed(object).and_then(|since| since.checked_add(LASTING).ok());
@@ -169,6 +176,28 @@ mod tests {
                 .starts_with("4 of 8 mirrored objects")
         );
         assert_eq!(written["metadata"]["resourceVersion"], "7");
+    }
+
+    /// Nothing that a user can do would end the report.
+    #[test]
+    fn v213_objects_whose_owner_has_no_counterpart_are_no_failure_of_the_cluster() {
+        let mut tally = tally(1, 1);
+        let owned = FullObject::from(json!({"metadata": {"name": "m"}, "status": {"conditions": [
+            {"type": "Synchronized", "status": "False", "reason": "OwnerNotSupported",
+                "message": "metadata.ownerReferences: a ControlPlane has no counterpart in Cluster API",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}));
+        (0..3).for_each(|_| tally.add("Machine", &owned, now()));
+        assert_eq!(patch(&operator(&json!([])), &tally, now()), None);
+        // They hide no failure of the others.
+        let object = |status: &str| {
+            FullObject::from(json!({"metadata": {"name": "a"}, "status": {"conditions": [
+                {"type": "Synchronized", "status": status, "reason": "ClusterNotFound", "message": "m",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}))
+        };
+        tally.add("Machine", &object("False"), now());
+        let written = patch(&operator(&json!([])), &tally, now()).unwrap();
+        let message = written.pointer("/status/conditions/0/message").and_then(Value::as_str);
+        assert!(message.unwrap().starts_with("2 of 3 mirrored objects"), "{message:?}");
     }
 
     #[test]

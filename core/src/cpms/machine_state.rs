@@ -172,6 +172,8 @@ pub struct MachineState {
     pub owner: Owner,
     /// The lifecycle hooks that delay its deletion, as `name (owner)`.
     pub hooks: Vec<String>,
+    /// What delays its deletion, as [`held_by`].
+    pub held_by: String,
 }
 
 /// The inputs of the state of a machine, other than the machine and the set.
@@ -249,6 +251,7 @@ impl MachineState {
             lost,
             owner: Owner::of(spec, machine),
             hooks: hooks(machine),
+            held_by: held_by(machine),
         }
     }
 
@@ -366,6 +369,18 @@ fn with_domain(
         });
     }
     changes
+}
+
+/// What delays the deletion of a machine, as a clause that ends a sentence: its lifecycle hooks, or
+/// else its finalizers. The component of a finalizer may not exist any more. Empty without either.
+pub(crate) fn held_by(machine: &Machine) -> String {
+    let hooks = hooks(machine);
+    match machine.metadata.finalizers.as_slice() {
+        _ if !hooks.is_empty() => format!("; held by {}", hooks.join(", ")),
+        [] => String::new(),
+        [one] => format!("; held by the finalizer {one}"),
+        several => format!("; held by the finalizers {}", several.join(", ")),
+    }
 }
 
 fn hooks(machine: &Machine) -> Vec<String> {

@@ -248,6 +248,28 @@ fn v101_a_machine_that_took_the_name_of_an_instance_is_named_and_not_created_aga
     assert_eq!(reasons(&world.plan()), Vec::<&str>::new());
 }
 
+/// A policy changed the reference at the creation. The creation was repeated, and the conflict
+/// counted as a deletion by others.
+#[test]
+fn v214_a_machine_that_refers_to_another_kind_is_named_and_not_created_again() {
+    let mut world = World::new(2);
+    world.machines[1]["spec"]["infrastructureRef"]["kind"] = json!("FooMachine");
+    let mut known = Recreations::default();
+    assert_eq!(fight(&world, &mut known, Mode::Own, 0..20), Vec::<i64>::new());
+    let own = reconcile(&world, &mut known, Mode::Own, 20);
+    assert_eq!(reasons(&own), ["MachineNameTaken"]);
+    let message = &own.degraded[0].message;
+    assert!(
+        message.contains("Machine p-1 refers to FooMachine \"p-1\""),
+        "{message}"
+    );
+    // It waits for its deletion, and is created after it.
+    world.machines[1]["metadata"]["deletionTimestamp"] = json!("2026-06-01T11:59:00Z");
+    assert_eq!(fight(&world, &mut known, Mode::Own, 21..22), Vec::<i64>::new());
+    world.machines.remove(1);
+    assert_eq!(fight(&world, &mut known, Mode::Own, 22..23), [22]);
+}
+
 /// The provider reports the newest machine as outdated.
 fn report_outdated(world: &mut World) {
     let instance = world.instances.last_mut().unwrap();

@@ -124,12 +124,13 @@ fn deletion_timeouts(state: &State, plan: &mut Plan) {
 /// Adds the Machines that are missing, and the fields that Machines lack.
 fn machines(state: &State, mode: Mode, plan: &mut Plan) {
     deletion_timeouts(state, plan);
-    if let (Mode::Own, Some(degradation)) = (mode, strays(state)) {
-        plan.degraded.push(degradation);
+    if mode == Mode::Own {
+        plan.degraded
+            .extend([strays(state), misreferring(state)].into_iter().flatten());
     }
     for member in state.staying().filter(|member| !member.is_record()) {
         match (&member.machine, &member.instance) {
-            (None, Some(_)) if mode == Mode::Own && state.strays.contains(&member.name) => {}
+            (None, Some(_)) if mode == Mode::Own && is_taken(state, &member.name) => {}
             (None, Some(instance)) if mode == Mode::Own => plan.steps.push(Step {
                 action: Action::Create(Box::new(desired::machine(state, instance))),
                 subject: machine_ref(state.namespace(), &member.name),
@@ -147,6 +148,29 @@ fn machines(state: &State, mode: Mode, plan: &mut Plan) {
             })),
         }
     }
+}
+
+/// Whether a Machine that is not the one of the instance has the name of an instance.
+fn is_taken(state: &State, name: &String) -> bool {
+    state.strays.contains(name) || state.misreferring.contains_key(name)
+}
+
+/// Why instances get no Machine: the Machine of the name refers to something else. A webhook or a
+/// policy may have changed it at its creation, so it would be changed again.
+fn misreferring(state: &State) -> Option<Degradation> {
+    let (name, refers_to) = state.misreferring.first_key_value()?;
+    let more = match state.misreferring.len() {
+        1 => String::new(),
+        all => format!(" (and {} more)", all - 1),
+    };
+    Some(Degradation {
+        reason: "MachineNameTaken",
+        message: format!(
+            "Machine {name}{more} refers to {refers_to} in spec.infrastructureRef, and not to the instance of its \
+             name, which gets no Machine: find the webhook or the policy that changes the reference, and correct it; \
+             then delete the Machine"
+        ),
+    })
 }
 
 /// Why instances get no Machine: another Machine has the name.

@@ -127,6 +127,9 @@ pub struct State {
     pub unlabelled: Vec<String>,
     /// Machines with the name of an instance that has no Machine. They lack the labels of the pool.
     pub strays: Vec<String>,
+    /// Machines of the pool with the name of an instance that has no Machine, and what they refer
+    /// to instead of it, as `Kind "name"`. No controller changes the reference of a Machine.
+    pub misreferring: BTreeMap<String, String>,
     /// The creations that were repeated. Nothing is known of them from the objects alone.
     pub recreations: Recreations,
 }
@@ -145,7 +148,7 @@ impl State {
             .collect();
         let nodes = observed.knows_nodes.then(|| nodes(&observed.nodes));
         let mut pairs: Vec<Pair<'_>> = Vec::new();
-        for machine in own {
+        for machine in own.iter().copied() {
             let reference = &machine.spec.infrastructure_ref;
             let is_kind = |instance: &&Arc<Infrastructure>| instance.kind == reference.kind;
             let instance = instances.get(reference.name.as_str()).copied().filter(is_kind);
@@ -154,6 +157,7 @@ impl State {
             }
             pairs.push((Some(machine), instance));
         }
+        let misreferring = misreferring(&own, &instances);
         pairs.extend(instances.into_values().map(|instance| (None, Some(instance))));
         let member = |(machine, instance)| member(machine, instance, nodes.as_ref(), &observed.pool, now);
         let mut members: Vec<Member> = pairs.into_iter().map(member).collect();
@@ -168,6 +172,7 @@ impl State {
             nodes: observed.knows_nodes.then(|| observed.nodes.clone()),
             unlabelled: unlabelled(observed),
             strays: strays(observed),
+            misreferring,
             recreations: Recreations::default(),
             foreign: foreign
                 .iter()
@@ -267,6 +272,22 @@ fn unlabelled(observed: &Observed) -> Vec<String> {
     let unlabelled = instances.filter(|instance| !observed.is_of_pool(&instance.metadata.labels));
     let names = unlabelled.map(|instance| instance.metadata.name().to_owned());
     names.collect()
+}
+
+/// The Machines with the name of one of the instances that have no Machine.
+fn misreferring(
+    machines: &[&Arc<Machine>],
+    instances: &BTreeMap<&str, &Arc<Infrastructure>>,
+) -> BTreeMap<String, String> {
+    let named = machines
+        .iter()
+        .filter(|machine| instances.contains_key(machine.metadata.name()));
+    let refers = named.map(|machine| {
+        let reference = &machine.spec.infrastructure_ref;
+        let refers_to = format!("{} {:?}", reference.kind, reference.name);
+        (machine.metadata.name().to_owned(), refers_to)
+    });
+    refers.collect()
 }
 
 fn strays(observed: &Observed) -> Vec<String> {

@@ -498,6 +498,70 @@ fn f6_a_pause_of_the_sync_controller_can_be_removed_after_its_original_is_delete
     }
 }
 
+/// The condition of a stopped migration asks a user for the source.
+#[test]
+fn v210_a_user_can_state_the_source_of_a_migration_that_records_none() {
+    let stopped = machine("ClusterAPI", "Migrating");
+    let stopped = with(stopped, "/status/synchronizedAPI", Value::Null);
+    let state = |object: &Value, path: &str, value: &str| Edit::set(object, path, json!(value)).of("status");
+    let snapshot = cluster(&[capi_machine(true)]);
+    for api in ["MachineAPI", "ClusterAPI"] {
+        let edit = state(&stopped, "/status/synchronizedAPI", api);
+        assert!(edit.allowed(&snapshot), "{api}: {:?}", edit.refused_by(&snapshot));
+    }
+    assert!(!state(&stopped, "/status/authoritativeAPI", "MachineAPI").allowed(&snapshot));
+    assert!(!state(&stopped, "/status/phase", "Failed").allowed(&snapshot));
+    // A source that is recorded stays.
+    let recorded = with(stopped, "/status/synchronizedAPI", json!("MachineAPI"));
+    assert!(!state(&recorded, "/status/synchronizedAPI", "ClusterAPI").allowed(&snapshot));
+}
+
+/// The mirroring controllers of a cluster may be gone.
+#[test]
+fn v211_a_user_can_remove_the_finalizer_of_a_deleted_object_without_a_counterpart() {
+    for authority in ["MachineAPI", "ClusterAPI"] {
+        let kept = machine(authority, authority);
+        let deleting = with(
+            kept.clone(),
+            "/metadata/deletionTimestamp",
+            json!("2026-01-01T00:00:00Z"),
+        );
+        let released = |object: &Value, name: &str| {
+            let object = with(
+                object.clone(),
+                "/metadata/annotations",
+                json!({"capstan.dev/unmirrored": name}),
+            );
+            with(object, "/metadata/finalizers", Value::Null)
+        };
+        let edit = Edit::update(&deleting, released(&deleting, "worker-a"));
+        assert!(
+            edit.allowed(&cluster(&[])),
+            "{authority}: {:?}",
+            edit.refused_by(&cluster(&[]))
+        );
+        // The object in Cluster API must not exist, and must be known.
+        assert!(
+            !edit.allowed(&cluster(&[capi_machine(authority == "MachineAPI")])),
+            "{authority}"
+        );
+        let unknown = Snapshot {
+            source: Source::Cluster,
+            ..Snapshot::default()
+        };
+        assert!(!edit.allowed(&unknown));
+        // The annotation must name the object, and the object must be in deletion.
+        assert!(!Edit::update(&deleting, released(&deleting, "worker-b")).allowed(&cluster(&[])));
+        assert!(!Edit::update(&kept, released(&kept, "worker-a")).allowed(&cluster(&[])));
+        let plain = Edit::set(&deleting, "/metadata/finalizers", Value::Null);
+        let response = plain.response_text(&cluster(&[]));
+        assert!(
+            response.starts_with("refused") && response.contains("capstan.dev/unmirrored"),
+            "{response}"
+        );
+    }
+}
+
 #[test]
 fn f7_an_object_can_be_restored_with_its_status() {
     for object in [

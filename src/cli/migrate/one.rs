@@ -9,11 +9,13 @@ use capstan_core::admission::{Admission, Check, Checked, Checker, Options, Snaps
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds;
 use capstan_core::authority::pair::FullObject;
-use capstan_core::authority::request::{Standing, source, standing};
+use capstan_core::authority::recording;
+use capstan_core::authority::request::{Standing, is_stopped, source, standing};
 use capstan_core::authority::spec::Api;
 use capstan_core::conversion;
 use capstan_core::model::{Operation, User};
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -78,10 +80,14 @@ impl<'a> Migration<'a> {
     async fn outcome(&self) -> anyhow::Result<Outcome> {
         let object = self.object().await?;
         let title = self.title();
-        let Some(from) = source(&object) else {
-            if let Standing::Ended(why) = standing(&object, object.member.desired_api()) {
-                self.record(&format!("{title}: refused: {why}"))?;
-            }
+        let mirror = self.mirror_of_stopped(&object).await?;
+        let from = source(&object, mirror.as_ref());
+        let wanted = self.args.to.map(Api::from).or(from);
+        if is_stopped(&object) && (from.is_none() || wanted != from) {
+            self.record(&format!("{title}: refused: {}", recording::stopped(from)))?;
+            return Ok(Outcome::Refused);
+        }
+        let Some(to) = wanted else {
             return Ok(Outcome::Refused);
         };
         // Then the request itself names the authoritative API, and no other one is recorded.
@@ -92,9 +98,8 @@ impl<'a> Migration<'a> {
             ))?;
             return Ok(Outcome::Refused);
         }
-        let to = self.args.to.map_or(from, Api::from);
         let is_requested = object.member.desired_api() == to && object.member.spec_authority.is_some();
-        if is_requested && standing(&object, to) == Standing::Done {
+        if is_requested && standing(&object, mirror.as_ref(), to) == Standing::Done {
             self.record(&format!("{title}: {} is authoritative already", to.title()))?;
             return Ok(Outcome::Already);
         }
@@ -104,6 +109,12 @@ impl<'a> Migration<'a> {
                 "{title}: refused: the cluster does not serve {kind} of Cluster API; install the CRDs of Cluster API and \
                  the feature mirroring-controllers first"
             ))?;
+            return Ok(Outcome::Refused);
+        }
+        if from != Some(to)
+            && let Some(why) = self.not_stored().await?
+        {
+            self.record(&format!("{title}: refused: {why}"))?;
             return Ok(Outcome::Refused);
         }
         if !is_requested && !self.is_possible(&object, to).await? {
@@ -168,6 +179,37 @@ impl<'a> Migration<'a> {
             Some(object) => Ok(FullObject::from(object)),
             None => bail!("{} must exist in the cluster", self.title()),
         }
+    }
+
+    /// The object of Cluster API, if only that one tells which API was authoritative before the
+    /// migration.
+    async fn mirror_of_stopped(&self, object: &FullObject) -> anyhow::Result<Option<FullObject>> {
+        if !is_stopped(object) {
+            return Ok(None);
+        }
+        let home = Some(self.args.authority.cluster_api_namespace.as_str());
+        let mirror = self.get(self.args.kind.of(Api::ClusterApi), home, self.name).await?;
+        Ok(mirror.map(FullObject::from))
+    }
+
+    /// Why the CRD of the objects does not allow a migration: it drops a field of the status.
+    async fn not_stored(&self) -> anyhow::Result<Option<String>> {
+        let kind = self.args.kind.of(Api::MachineApi);
+        let definitions: kube::Api<DynamicObject> = kube::Api::all_with(
+            self.client.clone(),
+            &ApiResource::erase::<CustomResourceDefinition>(&()),
+        );
+        let name = format!("{}.{}", kind.plural, kind.group);
+        let definition = match definitions.get_opt(&name).await {
+            Ok(found) => found,
+            // A user may request a migration, and not be allowed to read definitions. The mirroring
+            // controllers check the fields again.
+            Err(kube::Error::Api(status)) if status.code == 403 => return Ok(None),
+            Err(error) => return Err(error).with_context(|| format!("reading the CRD {name}")),
+        };
+        let definition = serde_json::to_value(definition).with_context(|| format!("reading the CRD {name}"))?;
+        let fields = recording::dropped_by(&definition, &kind.version);
+        Ok((!fields.is_empty()).then(|| recording::dropped(&kind.kind, &fields)))
     }
 
     /// The objects that the rules about a migration look up.
@@ -253,7 +295,9 @@ impl<'a> Migration<'a> {
         let mut last = String::new();
         let mut blocked: Option<Instant> = None;
         loop {
-            let why = match standing(&self.object().await?, to) {
+            let object = self.object().await?;
+            let mirror = self.mirror_of_stopped(&object).await?;
+            let why = match standing(&object, mirror.as_ref(), to) {
                 Standing::Done => {
                     self.record(&format!("{title}: {} is authoritative", to.title()))?;
                     return Ok(Outcome::Migrated);

@@ -107,6 +107,7 @@ fn migration(step: Step, machine_api: &PairMember) -> String {
         Step::Stop => String::from("stopped: the status does not record which API was authoritative"),
         Step::AwaitSource { from } => format!("to {to}: waits until the object in {} is in use", from.title()),
         Step::AwaitSynchronization { .. } => format!("to {to}: waits until the mirror is synchronized"),
+        Step::AwaitRecord { .. } => format!("to {to}: waits until the status records where it comes from"),
         Step::Begin { .. } => format!("to {to}: begins, and locks both objects"),
         Step::PauseSource { from } => format!("to {to}: the controllers of {} pause", from.title()),
         Step::Synchronize { from } => format!("to {to}: the last changes are copied from {}", from.title()),

@@ -19,6 +19,7 @@ const LABEL: &str = "authority-label-conflict";
 const ANNOTATION: &str = "authority-annotation-conflict";
 const KNOWN: &str = "authority-lead-known";
 const UNMIRRORED: &str = "authority-capi-unmirrored";
+const UNMIRRORED_MAPI: &str = "authority-unmirrored";
 /// The variable of the rule files that is true if a lookup found that the object is a mirror.
 const FOUND_MIRROR: &str = "foundMirror";
 
@@ -50,6 +51,12 @@ pub(super) fn table() -> Vec<RuleInfo> {
             &[Update],
             "must not contain capstan.dev/unmirrored while the object exists in the Machine API",
         ),
+        machine_api(
+            UNMIRRORED_MAPI,
+            "metadata.annotations",
+            &[Update],
+            "must not contain capstan.dev/unmirrored while the object exists in Cluster API",
+        ),
     ]
 }
 
@@ -64,8 +71,8 @@ pub(super) fn validate(context: &Context<'_>, rules: &RuleSet, verdict: &mut Ver
     if update && authority == PairAuthority::Unknown && !by_controller && changes_guarded_fields(context) {
         return context.report_unknown(verdict, KNOWN, "spec", Api::MachineApi);
     }
-    if update && context.subject.api == Api::ClusterApi {
-        refuse_release_of_a_mirror(context, verdict);
+    if update {
+        refuse_release(context, verdict);
     }
     let locked = authority.locks(context.subject.api);
     // An object of the Machine API shows its authority itself, except in a scale request.
@@ -103,31 +110,38 @@ pub(super) fn changes_guarded_fields(context: &Context<'_>) -> bool {
 }
 
 /// Refuses to remove the pause and the finalizer of the sync controller with the annotation
-/// [`authority::UNMIRRORED`] while the object exists in the Machine API.
-fn refuse_release_of_a_mirror(context: &Context<'_>, verdict: &mut Verdict) {
+/// [`authority::UNMIRRORED`] while the object exists in the other API.
+fn refuse_release(context: &Context<'_>, verdict: &mut Verdict) {
     let (Some(old), Some(new)) = (context.before(), context.after()) else {
         return;
     };
     let value = |member: &PairMember, key: &str| member.annotations.get(key).cloned();
     let differs = |key: &str| value(old, key) != value(new, key);
+    let is_held = |finalizers: Option<&Value>| {
+        let mut names = finalizers.and_then(Value::as_array).into_iter().flatten();
+        names.any(|name| name == authority::FINALIZER)
+    };
     let finalizers = "metadata.finalizers";
-    let finalizers_differ = !is_same(
-        context.edit.old.and_then(|old| old.at(finalizers)),
-        context.edit.object.and_then(|new| new.at(finalizers)),
-    );
+    let was_held = is_held(context.edit.old.and_then(|old| old.at(finalizers)));
+    let is_released = was_held && !is_held(context.edit.object.and_then(|new| new.at(finalizers)));
     let claims = new.annotations.contains_key(authority::UNMIRRORED);
-    let uses = differs(authority::UNMIRRORED) || differs(annotation::PAUSED) || finalizers_differ;
+    let uses = differs(authority::UNMIRRORED) || differs(annotation::PAUSED) || is_released;
     if !claims || !uses || context.by_sync_controller() {
         return;
     }
     let path = FieldPath::new("metadata.annotations").key(authority::UNMIRRORED);
-    match context.find(Api::MachineApi) {
+    let other = context.subject.api.other();
+    let rule = match context.subject.api {
+        Api::MachineApi => UNMIRRORED_MAPI,
+        Api::ClusterApi => UNMIRRORED,
+    };
+    match context.find(other) {
         Counterpart::Absent => {}
-        Counterpart::Unknown => context.report_unknown(verdict, UNMIRRORED, path.as_str(), Api::MachineApi),
+        Counterpart::Unknown => context.report_unknown(verdict, rule, path.as_str(), other),
         Counterpart::Found(_) => {
-            let message = format!("must not be set while {} exists", context.title(Api::MachineApi));
+            let message = format!("must not be set while {} exists", context.title(other));
             verdict.deny(
-                Violation::new(UNMIRRORED, path, ViolationKind::Forbidden, message)
+                Violation::new(rule, path, ViolationKind::Forbidden, message)
                     .advice("remove the annotation; the sync controller removes its pause and its finalizer"),
             );
         }

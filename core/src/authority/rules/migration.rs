@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{Context, machine_api};
 use crate::authority::plan::{self, Observed, Step};
+use crate::authority::recording;
 use crate::authority::spec::{Api, Authority, Kind, ObservedCondition, PairMember};
 use crate::authority::state::Counterpart;
 use crate::conversion::{self, Issue as ConversionIssue, Lookup, Severity};
@@ -58,7 +59,7 @@ pub(super) fn validate(context: &Context<'_>, verdict: &mut Verdict) {
         return;
     }
     let counterpart = context.counterpart();
-    if !cancels(old, new) {
+    if !cancels(old, new, counterpart.found()) {
         refuse_without_status(context, old, counterpart, verdict);
         refuse_by_counterpart(context, old, counterpart, verdict);
     }
@@ -78,10 +79,10 @@ pub(super) fn validate(context: &Context<'_>, verdict: &mut Verdict) {
 
 /// Whether the request is for the API that is authoritative, or was before the migration began.
 /// Such a request cancels a migration, and is possible at any time.
-fn cancels(old: &PairMember, new: &PairMember) -> bool {
+fn cancels(old: &PairMember, new: &PairMember, counterpart: Option<&PairMember>) -> bool {
     let source = match old.status_authority {
         Some(Authority::Stable(api)) => Some(api),
-        Some(Authority::Migrating) => old.synchronized_api,
+        Some(Authority::Migrating) => old.synchronized_api.or_else(|| recording::source(old, counterpart)),
         None => None,
     };
     source == Some(new.desired_api())

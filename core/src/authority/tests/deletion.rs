@@ -360,3 +360,49 @@ fn a_mirror_that_was_left_alone_does_not_stay_in_deletion() {
     assert_eq!(world.existing(), vec![]);
     assert_eq!((world.instance.as_deref(), world.created), (None, 1));
 }
+
+/// Mirroring was switched off for the platform. The finalizer of the sync controller must not hold
+/// what is deleted afterwards, and nothing is made again.
+#[test]
+fn v211_deletions_continue_and_nothing_else_happens_while_mirroring_is_switched_off() {
+    for authority in [Api::MachineApi, Api::ClusterApi] {
+        for owned in [false, true] {
+            let mut world = pair(authority, owned);
+            world.switched_off = true;
+            world.change(Part::of(authority), |machine| {
+                machine["metadata"]["labels"]["team"] = json!("red");
+            });
+            world.request(authority.other());
+            let writes = world.log.len();
+            assert_eq!(world.settle(), Decision::Idle);
+            assert_eq!(world.log.len(), writes, "{authority:?}: {:#?}", world.log);
+            if !owned {
+                // The mirror goes, and is not made again. The instance stays.
+                let mirror = Part::of(authority.other());
+                world.delete(mirror);
+                world.settle();
+                assert!(world.get(mirror).is_none(), "{authority:?}: {:#?}", world.log);
+                assert!(world.get(Part::of(authority)).is_some() && world.instance.is_some());
+            }
+            world.delete(Part::of(authority));
+            world.settle();
+            assert_eq!(world.existing(), [], "{authority:?} {owned}: {:#?}", world.log);
+            assert_eq!((world.instance.as_deref(), world.created), (None, 1));
+        }
+    }
+}
+
+#[test]
+fn v211_an_infrastructure_machine_that_is_deleted_alone_does_not_stay_while_mirroring_is_switched_off() {
+    let mut world = pair(Api::MachineApi, false);
+    world.switched_off = true;
+    world.delete(Part::Infrastructure);
+    assert_eq!(world.settle(), Decision::Idle);
+    assert_eq!(
+        world.existing(),
+        [Part::MachineApi, Part::ClusterApi],
+        "{:#?}",
+        world.log
+    );
+    assert!(world.instance.is_some());
+}

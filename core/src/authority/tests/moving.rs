@@ -161,6 +161,80 @@ fn a_migration_that_does_not_record_its_source_stops_with_a_condition() {
     assert_eq!(world.status()["authoritativeAPI"], "ClusterAPI");
 }
 
+/// A migration without a recorded source stops, and locks both objects for ever.
+#[test]
+fn v210_a_migration_does_not_begin_if_the_crd_drops_what_it_needs_to_come_back() {
+    for field in ["synchronizedAPI", "synchronizedGeneration"] {
+        for source in [Api::MachineApi, Api::ClusterApi] {
+            let mut world = World {
+                drops_status: Some(field),
+                ..World::default()
+            };
+            world.create(Part::MachineApi, machine(Some(source), None));
+            assert_eq!(world.settle(), Decision::Idle, "{field} {source:?}");
+            world.request(source.other());
+            let Decision::Wait(why) = world.settle() else {
+                panic!("{field} {source:?}: {:#?}", world.log)
+            };
+            assert!(why.contains(&format!("does not store status.{field}")), "{why}");
+            assert_eq!(world.status()["authoritativeAPI"], source.as_str());
+            assert_eq!(world.synchronized(), (String::from("False"), why));
+            // Nothing is written again, and the request can be taken back.
+            let writes = world.log.len();
+            assert!(matches!(world.settle(), Decision::Wait(_)));
+            assert_eq!(world.log.len(), writes);
+            world.request(source);
+            assert_eq!(world.settle(), Decision::Idle);
+            assert_eq!(world.synchronized().0, "True");
+            // A corrected CRD is found by the next request.
+            world.drops_status = None;
+            world.request(source.other());
+            assert_eq!(world.settle(), Decision::Idle, "{:#?}", world.log);
+            assert_eq!(world.status()["authoritativeAPI"], source.other().as_str());
+        }
+    }
+}
+
+#[test]
+fn v210_a_migration_that_lost_its_source_is_taken_back_by_the_request_for_the_source() {
+    for source in [Api::MachineApi, Api::ClusterApi] {
+        for pauses in [false, true] {
+            let mut world = settled(source);
+            world.drops_status = Some("synchronizedAPI");
+            world.request(source.other());
+            world.set_status(Part::MachineApi, &json!({"status": {"authoritativeAPI": "Migrating"}}));
+            if pauses {
+                world.change(Part::ClusterApi, |machine| {
+                    machine["metadata"]["annotations"]["cluster.x-k8s.io/paused"] = json!("sync.machine.openshift.io");
+                });
+            }
+            let Decision::Wait(why) = world.settle() else { panic!() };
+            assert!(
+                why.contains(&format!("set spec.authoritativeAPI to {}", source.as_str())),
+                "{why}"
+            );
+            assert_eq!(world.status()["authoritativeAPI"], "Migrating");
+            world.request(source);
+            assert_eq!(world.settle(), Decision::Idle, "{source:?}: {:#?}", world.log);
+            assert_eq!(world.status()["authoritativeAPI"], source.as_str());
+            assert_eq!((world.instance.is_some(), world.created), (true, 1));
+        }
+        // A deletion ends, too.
+        let mut world = settled(source);
+        world.drops_status = Some("synchronizedAPI");
+        world.request(source.other());
+        world.set_status(Part::MachineApi, &json!({"status": {"authoritativeAPI": "Migrating"}}));
+        world.delete(Part::of(source));
+        world.delete(Part::of(source.other()));
+        world.settle();
+        assert_eq!(
+            (world.existing(), world.instance.as_deref()),
+            (vec![], None),
+            "{source:?}"
+        );
+    }
+}
+
 /// A record of Capstan that stays is an annotation that the object did not have before.
 #[test]
 fn v145_a_machine_that_is_authoritative_again_has_no_record_of_a_mirror() {

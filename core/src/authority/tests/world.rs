@@ -34,6 +34,10 @@ pub(super) struct World {
     pub(super) defaults: bool,
     /// A field of the infrastructure machine that the API server drops.
     pub(super) drops: Option<&'static str>,
+    /// A field of the status of the object in the Machine API that the CRD does not have.
+    pub(super) drops_status: Option<&'static str>,
+    /// Whether mirroring is switched off.
+    pub(super) switched_off: bool,
     /// Whether the objects of Cluster API are not the mirror, and have another instance.
     pub(super) foreign: bool,
     /// The kind of the pair.
@@ -118,7 +122,10 @@ impl World {
 
     /// The decision of the sync controller for the cluster as it is.
     pub(super) fn decide(&self) -> Decision {
-        reconcile::next(&self.pair(), time())
+        match self.switched_off {
+            true => reconcile::deletion(&self.pair(), time()),
+            false => reconcile::next(&self.pair(), time()),
+        }
     }
 
     /// Carries out a write. Returns whether it was stored.
@@ -194,6 +201,11 @@ impl World {
         }
         if let (Some(field), Part::Infrastructure) = (self.drops, part) {
             object["spec"].as_object_mut().unwrap().remove(field);
+        }
+        if let (Some(field), Part::MachineApi, Some(status)) =
+            (self.drops_status, part, object["status"].as_object_mut())
+        {
+            status.remove(field);
         }
         let metadata = &object["metadata"];
         let held = metadata["finalizers"].as_array().is_some_and(|list| !list.is_empty());

@@ -54,6 +54,8 @@ impl Host {
 struct World {
     object: Value,
     hosts: Vec<Host>,
+    /// The voting members whose machine and node are gone.
+    lost: Vec<String>,
     clock: i64,
 }
 
@@ -63,6 +65,7 @@ impl World {
         let mut world = Self {
             object: control_plane(replicas),
             hosts: Vec::new(),
+            lost: Vec::new(),
             clock: 0,
         };
         world.settle();
@@ -150,6 +153,7 @@ impl World {
                     patch["metadata"].as_object_mut().unwrap().remove("resourceVersion");
                     json_patch::merge(&mut self.named(&name).machine, &patch);
                 }
+                Action::RemoveMember(member) => self.lost.retain(|one| one != member),
                 Action::PatchSet(patch) | Action::Records(patch) => {
                     let mut patch = patch.clone();
                     patch["metadata"].as_object_mut().unwrap().remove("resourceVersion");
@@ -408,6 +412,30 @@ fn the_unhealthy_member_of_a_standing_machine_is_no_lost_member() {
     assert!(next.disruptive().is_none(), "{next:?}");
     assert_eq!(next.waits[0].reason, WaitReason::EtcdHealthy, "{next:?}");
     assert!(next.waits[0].message.contains(world.hosts[2].name()));
+}
+
+#[test]
+fn v212_a_machine_that_is_being_deleted_names_the_finalizers_that_hold_it() {
+    let mut world = World::settled(3);
+    let name = world.hosts[0].name().to_owned();
+    world.delete(&name);
+    world.named(&name).machine["metadata"]["finalizers"] = json!(["sync.machine.openshift.io/finalizer"]);
+    for _ in 0..20 {
+        let plan = world.plan();
+        let mut waits = plan.waits.iter().map(|wait| wait.message.as_str());
+        if let Some(message) = waits.find(|message| message.contains("is being deleted")) {
+            let held =
+                format!("machine {name} is being deleted; held by the finalizer sync.machine.openshift.io/finalizer");
+            assert_eq!(message, held);
+            return;
+        }
+        world.execute(&plan);
+        // The deleted machine stays.
+        for position in 1..world.hosts.len() {
+            world.progress(position);
+        }
+    }
+    panic!("no wait names the machine");
 }
 
 /// The member of a machine that is being deleted must not be counted as that of a new machine.

@@ -180,12 +180,7 @@ impl<'a> View<'a> {
                     };
                     plan.waits.push(self.wait(index, machine, reason, message, until));
                 } else if machine.is_deleting() {
-                    let hooks = if machine.hooks.is_empty() {
-                        String::new()
-                    } else {
-                        format!("; held by {}", machine.hooks.join(", "))
-                    };
-                    let message = format!("waiting for machine {name} to be removed{hooks}");
+                    let message = format!("waiting for machine {name} to be removed{}", machine.held_by);
                     plan.waits
                         .push(self.wait(index, machine, WaitReason::MachineRemoved, message, None));
                 } else if let Some(because) = because.filter(|_| machine.is_current()) {

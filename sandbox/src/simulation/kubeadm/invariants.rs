@@ -51,7 +51,7 @@ fn most(moment: &Stored) -> usize {
         .any(|one| outdated(moment, one, control_plane));
     let usual = replicas(control_plane) + if rolls { surge(control_plane) } else { 0 };
     // A machine takes over from machines that are all being deleted.
-    let all_leave = machines(moment) > 1 && moment.all(&CLUSTER_API_MACHINES).all(is_deleting);
+    let all_leave = machines(moment) > 0 && moment.all(&CLUSTER_API_MACHINES).all(is_deleting);
     if all_leave {
         usual.max(machines(moment) + 1)
     } else {
@@ -149,7 +149,8 @@ pub(super) fn a_deletion_has_a_reason(change: &Change<'_>) -> Judged {
 }
 
 /// K7: the hook of a machine goes after all other hooks. It goes after its member, if that was
-/// reported, unless the control plane is removed or the machine is the last one.
+/// reported, unless the control plane is removed, or the machine is the only one and the status does
+/// not say yet that the control plane was initialized.
 pub(super) fn a_member_goes_before_the_hook(change: &Change<'_>) -> Judged {
     let (Some(machine), Some(before), Some(after)) = (machine(change), change.before, change.after) else {
         return Ok(());
@@ -169,13 +170,18 @@ pub(super) fn a_member_goes_before_the_hook(change: &Change<'_>) -> Judged {
             name(machine)
         )
     })?;
-    let last = change.moments.iter().any(|moment| machines(moment) <= 1);
     let clusters = change.companion::<SimulatedClusters>().map(SimulatedClusters::lock);
     let Some(managed) = clusters else { return Ok(()) };
     let own = name(machine);
     let node = node_of(own);
     let is_left = managed.members.contains_key(&node) && managed.is_reported(&node);
-    check(last || !is_left, || {
+    let is_young = |moment: &Stored| {
+        let initialized = "/status/initialization/controlPlaneInitialized";
+        let is_initialized =
+            control_plane(moment).is_some_and(|one| one.pointer(initialized) == Some(&Value::Bool(true)));
+        machines(moment) <= 1 && !is_initialized
+    };
+    check(!is_left || change.moments.iter().any(is_young), || {
         format!("machine {own} loses its hook before its etcd member is removed")
     })
 }

@@ -530,3 +530,27 @@ fn v92_the_machines_of_a_control_plane_stay_with_it() {
         reason.message
     );
 }
+
+/// The component of a finalizer may be gone, and a user must know the finalizer to remove it.
+#[test]
+fn v212_a_deleted_machine_without_a_hook_names_the_finalizers_that_hold_it() {
+    let told = |world: &World| {
+        let plan = world.plan();
+        let mut waits = plan.waits.iter().map(|wait| wait.message.clone());
+        waits.find(|message| message.contains("to be removed")).unwrap()
+    };
+    let mut world = World::new("a b c", NEW);
+    world.delete(M1);
+    world.machine(M1).metadata.finalizers = vec![String::from("sync.machine.openshift.io/finalizer")];
+    world.machine(M1).spec.lifecycle_hooks = None;
+    assert_eq!(
+        told(&world),
+        format!("waiting for machine {M1} to be removed; held by the finalizer sync.machine.openshift.io/finalizer")
+    );
+    world.machine(M1).metadata.finalizers.push(String::from("b"));
+    assert!(told(&world).ends_with("; held by the finalizers sync.machine.openshift.io/finalizer, b"));
+    // A hook is what a user acts on first.
+    world.machine(M1).spec.lifecycle_hooks =
+        serde_json::from_value(json!({"preDrain": [{"name": "h", "owner": "o"}]})).unwrap();
+    assert!(told(&world).ends_with("; held by h (o)"));
+}
