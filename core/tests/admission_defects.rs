@@ -764,7 +764,7 @@ fn w117_a_taint_that_evicts_pods_of_all_machines_is_warned_of() {
     assert!(!warned(&judge(&aws_set(|_| {}), &inactive)));
     assert!(warned(&judge(&inactive, &tainted)));
     let edit = edited(&tainted, |set| {
-        provider_spec(set)["instanceType"] = json!("m6i.2xlarge")
+        provider_spec(set)["instanceType"] = json!("m6i.2xlarge");
     });
     assert!(!warned(&judge(&tainted, &edit)));
     let soft = aws_set(|set| {
@@ -792,7 +792,7 @@ fn w119_the_id_of_an_instance_in_the_template_is_warned_of() {
         );
     }
     let edit = edited(&with_id, |set| {
-        provider_spec(set)["instanceType"] = json!("m6i.2xlarge")
+        provider_spec(set)["instanceType"] = json!("m6i.2xlarge");
     });
     assert!(!judge(&with_id, &edit).warnings.contains("providerID"));
 }
