@@ -72,8 +72,9 @@ pub(super) fn removed<'s>(state: &'s State, step: &Step) -> Option<&'s str> {
 fn lost(state: &State) -> impl Iterator<Item = &EtcdMember> {
     let joins = without_node(state).is_some();
     let members = state.members.iter().flatten().filter(|_| state.manages_members());
-    let silent = members.filter(move |member| !member.is_healthy && !(member.is_learner && joins));
-    silent.filter(|member| {
+    let silent = members.filter(|member| !member.is_healthy);
+    let lasting = silent.filter(move |member| !member.is_learner || !joins);
+    lasting.filter(|member| {
         let mut machines = state.machines.iter();
         !member.name.is_empty() && machines.all(|machine| machine.node.name() != Some(&*member.name))
     })
