@@ -42,6 +42,7 @@ mod report;
 pub mod review;
 pub mod rules;
 pub mod serve;
+mod server_flags;
 pub mod status;
 pub mod uninstall;
 pub mod verify;

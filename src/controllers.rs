@@ -18,6 +18,7 @@ mod observed;
 mod pending_creates;
 mod planned;
 mod recent_creations;
+mod stored_parts;
 
 use std::sync::Arc;
 
@@ -43,7 +44,7 @@ pub fn start(
     metrics: Metrics,
 ) -> Running {
     let generator = Generator::new(&configuration.options.namespace);
-    let running = Running::new(client, election, metrics.runtime.clone());
+    let running = Running::new(client, election, caches.views(), metrics.runtime.clone());
     let sets = ControlPlaneMachineSets::new(configuration, metrics);
     running
         .with(generator, caches.subscribe(), caches)

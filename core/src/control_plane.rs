@@ -11,6 +11,7 @@ pub mod degraded;
 mod gates;
 pub mod generate;
 pub mod health_check;
+pub mod lost_members;
 pub mod members;
 mod pending;
 pub mod plan;

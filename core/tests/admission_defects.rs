@@ -103,9 +103,14 @@ fn judge_beside(old: &Value, new: &Value, objects: &[Value]) -> Answer {
 fn judge_with(old: &Value, new: &Value, objects: &[Value], propagation: &str) -> Answer {
     let mut all = machines(if old.is_null() { new } else { old });
     all.extend_from_slice(objects);
+    judge_in(old, new, &all, propagation)
+}
+
+/// The same in a cluster with these objects.
+fn judge_in(old: &Value, new: &Value, objects: &[Value], propagation: &str) -> Answer {
     let snapshot = Snapshot {
         source: Source::Cluster,
-        ..Snapshot::of_files(&all).unwrap()
+        ..Snapshot::of_files(objects).unwrap()
     };
     let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "u-1",
@@ -566,4 +571,242 @@ fn w20_a_record_of_capstan_that_cannot_be_read_is_refused() {
         let removed = edited(&stored, |set| set["metadata"]["annotations"] = json!({}));
         assert!(judge(&stored, &removed).allowed);
     }
+}
+
+/// The Infrastructure of a cluster on a platform.
+fn infrastructure(platform: &str) -> Value {
+    json!({"apiVersion": "config.openshift.io/v1", "kind": "Infrastructure", "metadata": {"name": "cluster"},
+        "status": {"infrastructureName": "prod-x7k2p", "platformStatus": {"type": platform}}})
+}
+
+fn azure_set(state: &str) -> Value {
+    let azure = platforms().remove(1);
+    aws_set(|set| {
+        set["spec"]["state"] = json!(state);
+        *provider_spec(set) = azure;
+        machine_template(set)["failureDomains"] =
+            json!({"platform": "Azure", "azure": [{"zone": "1"}, {"zone": "2"}, {"zone": "3"}]});
+        set["metadata"]["annotations"] = json!({"capstan.dev/acknowledge-failure-domains": "1,2,3"});
+    })
+}
+
+#[test]
+fn w113_a_set_of_another_platform_than_the_cluster_is_not_created() {
+    const RULE: &str = "cpms-provider-spec-kind-of-machines";
+    let (none, of_aws) = (Value::Null, machines(&aws_set(|_| {})));
+    let with = |objects: &[Value], more: Value| [objects, &[more]].concat();
+    let aws_cluster = with(&of_aws, infrastructure("AWS"));
+    for state in ["Active", "Inactive"] {
+        for objects in [&of_aws, &aws_cluster] {
+            let answer = judge_in(&none, &azure_set(state), objects, "");
+            assert_eq!(answer.denied_by, [RULE], "{}", answer.message);
+            assert!(
+                answer.message.contains(
+                    "must be AWSMachineProviderConfig, the kind of the control plane Machines: \
+                     AzureMachineProviderSpec is the kind of another platform"
+                ),
+                "{}",
+                answer.message
+            );
+            assert!(
+                answer
+                    .message
+                    .contains("a control plane cannot move to another platform")
+            );
+            assert!(!answer.message.contains("acknowledge"), "{}", answer.message);
+        }
+        // Without machines, the platform of the cluster decides.
+        let answer = judge_in(&none, &azure_set(state), &[infrastructure("AWS")], "");
+        assert!(answer.denied_by.contains(&RULE.to_owned()), "{}", answer.message);
+        assert!(answer.message.contains("the kind of AWS, the platform of the cluster"));
+    }
+    let answer = judge_in(&azure_set("Inactive"), &azure_set("Active"), &aws_cluster, "");
+    assert!(answer.denied_by.contains(&RULE.to_owned()), "{}", answer.message);
+
+    // The machines decide before the Infrastructure, and a platform without provider spec decides
+    // nothing.
+    for platform in ["AWS", "Azure", "None", "External", ""] {
+        let objects = with(&of_aws, infrastructure(platform));
+        let answer = judge_in(&none, &aws_set(|_| {}), &objects, "");
+        assert!(answer.allowed, "{platform}: {}", answer.message);
+    }
+    for provider_spec in platforms() {
+        let mut set = set_of(&provider_spec);
+        set["spec"]["state"] = json!("Inactive");
+        let answer = judge_in(&none, &set, &[infrastructure("None")], "");
+        assert!(!answer.denied_by.contains(&RULE.to_owned()), "{}", answer.message);
+    }
+}
+
+const CLUSTER_LABEL: &str = "machine.openshift.io/cluster-api-cluster";
+
+fn set_of_other_cluster(state: &str) -> Value {
+    aws_set(|set| {
+        set["spec"]["state"] = json!(state);
+        set["spec"]["selector"]["matchLabels"][CLUSTER_LABEL] = json!("prod-zzzzz");
+        machine_template(set)["metadata"]["labels"][CLUSTER_LABEL] = json!("prod-zzzzz");
+    })
+}
+
+#[test]
+fn w114_an_active_set_whose_selector_matches_no_machine_is_refused() {
+    const RULE: &str = "cpms-selector-matches-machines";
+    let (none, cluster) = (Value::Null, machines(&aws_set(|_| {})));
+    let (active, inactive) = (set_of_other_cluster("Active"), set_of_other_cluster("Inactive"));
+    for old in [&none, &inactive] {
+        let answer = judge_in(old, &active, &cluster, "");
+        assert_eq!(answer.denied_by, [RULE], "{}", answer.message);
+        let expected = "the selector matches none of prod-x7k2p-master-0, prod-x7k2p-master-1, prod-x7k2p-master-2, \
+                        because machine.openshift.io/cluster-api-cluster=prod-zzzzz is required, and Machine \
+                        prod-x7k2p-master-0 has the value \"prod-x7k2p\"";
+        assert!(answer.message.contains(expected), "{}", answer.message);
+    }
+    let answer = judge_in(&none, &inactive, &cluster, "");
+    assert!(answer.allowed, "{}", answer.message);
+    assert!(
+        answer.warnings.contains("the set cannot become active"),
+        "{}",
+        answer.warnings
+    );
+
+    // A cluster without machines, and edits of a stored set.
+    let answer = judge_in(&none, &active, &[], "");
+    assert!(!answer.denied_by.contains(&RULE.to_owned()), "{}", answer.message);
+    for stored in [&active, &inactive] {
+        let new = edited(stored, |set| provider_spec(set)["instanceType"] = json!("m6i.2xlarge"));
+        let answer = judge_in(stored, &new, &cluster, "");
+        assert!(
+            answer.allowed && !answer.warnings.contains("selector matches none"),
+            "{}",
+            answer.message
+        );
+    }
+}
+
+#[test]
+fn w114_only_machines_that_the_selector_matches_count_as_replicas() {
+    let mut cluster = machines(&aws_set(|_| {}));
+    cluster[2]["metadata"]["labels"][CLUSTER_LABEL] = json!("prod-zzzzz");
+    let answer = judge_in(&Value::Null, &aws_set(|_| {}), &cluster, "");
+    assert_eq!(answer.denied_by, ["cpms-replicas-match-machines"], "{}", answer.message);
+    let expected = "replicas is 3, and the selector matches 2 of 3 Machines: not prod-x7k2p-master-2";
+    assert!(answer.message.contains(expected), "{}", answer.message);
+}
+
+#[test]
+fn w115_an_owner_of_a_set_is_warned_of() {
+    let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "u"}]);
+    let owned = aws_set(|set| set["metadata"]["ownerReferences"] = owner);
+    for old in [Value::Null, aws_set(|_| {})] {
+        let answer = judge(&old, &owned);
+        assert!(answer.allowed, "{}", answer.message);
+        let expected = "metadata.ownerReferences: ConfigMap gone becomes an owner of the set";
+        assert!(answer.warnings.contains(expected), "{}", answer.warnings);
+    }
+    for (old, new) in [
+        (&owned, owned.clone()),
+        (&owned, aws_set(|_| {})),
+        (&Value::Null, aws_set(|_| {})),
+    ] {
+        let answer = judge(old, &new);
+        assert!(!answer.warnings.contains("ownerReferences"), "{}", answer.warnings);
+    }
+}
+
+#[test]
+fn w117_labels_and_taints_that_a_node_cannot_have_are_refused() {
+    let invalid = |set: &mut Value| {
+        machine_template(set)["spec"]["taints"] = json!([
+            {"key": "dedicated", "value": "etcd", "effect": "NoSchedule"}, {"key": "a b c", "effect": "noschedule"},
+            {"key": "a", "value": "x y", "effect": "NoSchedule"}]);
+        machine_template(set)["spec"]["metadata"] = json!({
+            "labels": {"node-role.kubernetes.io/master": "x y", "good": "value"}, "annotations": {"a b": "", "a": "x y"}});
+    };
+    let path = "spec.template.machines_v1beta1_machine_openshift_io.spec";
+    let (old, new) = (aws_set(|_| {}), aws_set(invalid));
+    for old in [&old, &Value::Null] {
+        let answer = judge(old, &new);
+        let mut denied_by = answer.denied_by.clone();
+        denied_by.sort_unstable();
+        denied_by.dedup();
+        assert_eq!(
+            denied_by,
+            ["cpms-node-metadata", "cpms-node-taints"],
+            "{}",
+            answer.message
+        );
+        for field in [
+            "taints[1].key: Invalid value: \"a b c\"",
+            "taints[1].effect: Invalid value: \"noschedule\"",
+            "taints[2].value: Invalid value: \"x y\"",
+            "metadata.labels[node-role.kubernetes.io/master]: Invalid value: \"x y\"",
+            "metadata.annotations[a b]",
+        ] {
+            assert!(
+                answer.message.contains(&format!("{path}.{field}")),
+                "{field}: {}",
+                answer.message
+            );
+        }
+        assert_eq!(answer.message.matches("Invalid value").count(), 5, "{}", answer.message);
+    }
+    // What is stored is tolerated until the set is activated.
+    let edit = edited(&new, |set| provider_spec(set)["instanceType"] = json!("m6i.2xlarge"));
+    assert!(judge(&new, &edit).allowed);
+    let inactive = edited(&new, |set| set["spec"]["state"] = json!("Inactive"));
+    assert!(!judge(&inactive, &new).allowed);
+}
+
+#[test]
+fn w117_a_taint_that_evicts_pods_of_all_machines_is_warned_of() {
+    let taint = json!([{"key": "maint", "effect": "NoExecute"}]);
+    let tainted = aws_set(|set| machine_template(set)["spec"]["taints"] = taint.clone());
+    let warned = |answer: &Answer| {
+        answer
+            .warnings
+            .contains("maint:NoExecute reaches the Nodes of all machines")
+    };
+    let answer = judge(&aws_set(|_| {}), &tainted);
+    assert!(
+        answer.allowed && warned(&answer),
+        "{} {}",
+        answer.message,
+        answer.warnings
+    );
+
+    let inactive = edited(&tainted, |set| set["spec"]["state"] = json!("Inactive"));
+    assert!(!warned(&judge(&aws_set(|_| {}), &inactive)));
+    assert!(warned(&judge(&inactive, &tainted)));
+    let edit = edited(&tainted, |set| {
+        provider_spec(set)["instanceType"] = json!("m6i.2xlarge")
+    });
+    assert!(!warned(&judge(&tainted, &edit)));
+    let soft = aws_set(|set| {
+        machine_template(set)["spec"]["taints"] = json!([{"key": "maint", "effect": "NoSchedule"}]);
+    });
+    assert!(!warned(&judge(&aws_set(|_| {}), &soft)));
+    // The activation of a set whose machines have the taint already.
+    let mut cluster = machines(&tainted);
+    for machine in &mut cluster[..3] {
+        machine["spec"]["taints"] = taint.clone();
+    }
+    assert!(!warned(&judge_in(&inactive, &tainted, &cluster, "")));
+}
+
+#[test]
+fn w119_the_id_of_an_instance_in_the_template_is_warned_of() {
+    let with_id = aws_set(|set| machine_template(set)["spec"]["providerID"] = json!("aws:///us-east-1a/i-1"));
+    for old in [aws_set(|_| {}), Value::Null] {
+        let answer = judge(&old, &with_id);
+        assert!(answer.allowed, "{}", answer.message);
+        assert!(
+            answer.warnings.contains("spec.providerID: no machine gets this value"),
+            "{}",
+            answer.warnings
+        );
+    }
+    let edit = edited(&with_id, |set| {
+        provider_spec(set)["instanceType"] = json!("m6i.2xlarge")
+    });
+    assert!(!judge(&with_id, &edit).warnings.contains("providerID"));
 }

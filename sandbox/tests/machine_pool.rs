@@ -42,8 +42,8 @@ fn v121_a_machine_that_lost_a_label_under_another_leader_is_found() {
     assert!(summary.violations.is_empty(), "{}", show::declared(&summary));
 }
 
-/// In 32567, the write of the finalizer failed beside the creation of a record. In the others, a call
-/// of a killed process arrived after the world had changed, and the next process was blamed for it.
+/// In 32567, the write of the finalizer failed beside the creation of a record. In the others, a
+/// call of a killed process arrived after the world had changed, and the next process was blamed.
 #[test]
 fn a_call_of_a_killed_process_is_judged_by_what_was_true_when_it_was_sent() {
     for seed in [32567, 32858, 39507] {

@@ -2,11 +2,14 @@
 //!
 //! Nothing here decides: `capstan_core::control_plane` does.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use anyhow::bail;
 use capstan_core::admission::{Options, Snapshot};
 use capstan_core::api::config_openshift_io::cluster_operator::ETCD;
+use capstan_core::api::core_v1::config_map::{self, ConfigMap, ETCD_ENDPOINTS, ETCD_NAMESPACE};
 use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, NAME};
 use capstan_core::api::machine_openshift_io::label;
 use capstan_core::control_plane::action::Plan;
@@ -16,17 +19,38 @@ use capstan_core::control_plane::report::{invalid_report, report};
 use capstan_core::control_plane::spec::parse;
 use capstan_core::control_plane::state::State;
 use capstan_core::control_plane::{degraded, members, removal};
+use capstan_core::cpms::etcd::voters;
 use capstan_core::cpms::observed::Observed;
 use capstan_core::cpms::spec::ParseContext;
+use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::documents::note;
+use super::documents::{Document, note};
 
-/// The report of `capstan plan`.
+/// The addresses of the etcd members that vote, if the objects contain their list.
+pub(super) fn listed_voters(documents: &[Document]) -> Option<BTreeSet<IpAddr>> {
+    let list = (config_map::KIND, ETCD_NAMESPACE, ETCD_ENDPOINTS);
+    let found = documents.iter().find(|document| document.key() == list)?;
+    Some(voters(&ConfigMap::deserialize(&found.object).ok()?))
+}
+
+/// The plan of a ControlPlane without a list of the etcd members that vote.
+///
+/// # Errors
+/// As for [`plan_among`].
+pub(super) fn plan(snapshot: &Snapshot, options: &Options) -> anyhow::Result<Value> {
+    plan_among(snapshot, None, options)
+}
+
+/// The report of `capstan plan`, with the addresses of the etcd members that vote.
 ///
 /// # Errors
 /// The files contain no ControlPlane, or nothing that names the cluster.
-pub(super) fn plan(snapshot: &Snapshot, options: &Options) -> anyhow::Result<Value> {
+pub(super) fn plan_among(
+    snapshot: &Snapshot,
+    voters: Option<BTreeSet<IpAddr>>,
+    options: &Options,
+) -> anyhow::Result<Value> {
     let known = snapshot.control_planes.as_deref().unwrap_or_default();
     let named = |object: &&Arc<ControlPlane>| object.metadata.name() == NAME;
     let Some(object) = known.iter().find(named).or(known.first()) else {
@@ -63,6 +87,7 @@ pub(super) fn plan(snapshot: &Snapshot, options: &Options) -> anyhow::Result<Val
         own_members,
         nodes: snapshot.nodes.clone().unwrap_or_default().into_values().collect(),
         infrastructure: snapshot.infrastructure.clone(),
+        voters,
         etcd: operators.and_then(|operators| operators.get(ETCD)).cloned(),
         ..Observed::default()
     };

@@ -49,7 +49,7 @@ use report::Report;
   kubectl get infrastructures,awsclusters -A -o yaml > cluster.yaml
   capstan convert --with cluster.yaml machines.yaml \\
     | kubectl annotate --local -f - cluster.x-k8s.io/paused= -o yaml | kubectl apply -f -
-  kubectl get machines,machinesets -n openshift-machine-api -o yaml \\
+  kubectl get machines.machine.openshift.io -n openshift-machine-api -o yaml \\
     | capstan convert --with cluster/ -o json -
   capstan convert --explain placement.tenancy")]
 pub struct Args {

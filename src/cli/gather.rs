@@ -2,6 +2,7 @@
 //! kind and without caches.
 
 use anyhow::Context as _;
+use capstan_core::api::core_v1::config_map::{self, ETCD_ENDPOINTS, ETCD_NAMESPACE};
 use capstan_core::api::machine_openshift_io::{control_plane, control_plane_machine_set};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client};
@@ -45,6 +46,19 @@ const KINDS: &[(&str, &str, &str, &str, bool)] = &[
 /// # Errors
 /// The cluster cannot be reached, or it refuses a list request.
 pub fn objects(cluster: &Cluster, namespace: &str) -> anyhow::Result<Vec<Document>> {
+    gather(cluster, namespace, false)
+}
+
+/// The objects of a cluster that a plan is made of. With a ControlPlane, these are also the etcd
+/// members that vote, as the etcd operator lists them.
+///
+/// # Errors
+/// As for [`objects`].
+pub fn for_plan(cluster: &Cluster, namespace: &str) -> anyhow::Result<Vec<Document>> {
+    gather(cluster, namespace, true)
+}
+
+fn gather(cluster: &Cluster, namespace: &str, is_for_plan: bool) -> anyhow::Result<Vec<Document>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -63,6 +77,9 @@ pub fn objects(cluster: &Cluster, namespace: &str) -> anyhow::Result<Vec<Documen
                 found => objects.extend(found?),
             }
         }
+        if is_for_plan && objects.iter().any(|object| object.key().0 == control_plane::KIND) {
+            objects.extend(voters(&client).await?);
+        }
         let manages = [control_plane_machine_set::KIND, control_plane::KIND];
         if !objects.iter().any(|object| manages.contains(&object.key().0))
             && let Some(why) = absence(&client, namespace).await
@@ -70,6 +87,30 @@ pub fn objects(cluster: &Cluster, namespace: &str) -> anyhow::Result<Vec<Documen
             note(&why);
         }
         Ok(objects)
+    })
+}
+
+/// The ConfigMap in which the etcd operator lists the members that vote, if there is one.
+async fn voters(client: &Client) -> anyhow::Result<Option<Document>> {
+    let named = installed::named("v1", config_map::KIND, ETCD_NAMESPACE, ETCD_ENDPOINTS);
+    match installed::api(client, &named).get_opt(ETCD_ENDPOINTS).await {
+        Ok(found) => found.map(|found| document(&found, config_map::KIND)).transpose(),
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            note(&format!(
+                "the etcd members that vote are not read: the permission to get ConfigMap {ETCD_ENDPOINTS} in \
+                 {ETCD_NAMESPACE} is missing"
+            ));
+            Ok(None)
+        }
+        Err(error) => Err(error).with_context(|| format!("reading ConfigMap {ETCD_ENDPOINTS} in {ETCD_NAMESPACE}")),
+    }
+}
+
+fn document(object: &DynamicObject, kind: &str) -> anyhow::Result<Document> {
+    Ok(Document {
+        file: String::from("the cluster"),
+        line: 0,
+        object: serde_json::to_value(object).with_context(|| format!("reading a {kind}"))?,
     })
 }
 
@@ -124,12 +165,7 @@ pub(super) async fn list(
                     api_version: resource.api_version.clone(),
                     kind: resource.kind.clone(),
                 });
-                let object = serde_json::to_value(object).with_context(|| format!("reading a {}", resource.kind))?;
-                Ok(Document {
-                    file: String::from("the cluster"),
-                    line: 0,
-                    object,
-                })
+                document(&object, &resource.kind)
             })
             .collect(),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),

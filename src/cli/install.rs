@@ -7,14 +7,11 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use capstan_core::admission::Feature;
 use kube::Client;
-use kube::api::ListParams;
-use serde_json::Value;
 use tokio::time::Instant;
 
-use super::installed::{self, Flags, named, text};
+use super::installed::{self, Flags, text};
 use super::manifests::{Choices, Installation, What, features};
 use super::observe::run_interruptible;
 use super::preflight;
@@ -59,15 +56,13 @@ pub struct Args {
 /// # Errors
 /// The cluster cannot be reached.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let installing = async { install(args).await?.print(args.flags.output) };
     let hint = "interrupted: what was applied stays; repeat the command, or run capstan uninstall";
-    run_interruptible(installing, hint)
+    run_interruptible(args.flags.output, hint, async |report| install(args, report).await)
 }
 
-async fn install(args: &Args) -> anyhow::Result<Report> {
+async fn install(args: &Args, report: &mut Report) -> anyhow::Result<()> {
     let client = args.flags.cluster.connect(args.flags.timeout).await?.client;
     let mut choices = args.choices.clone();
-    let mut report = Report::streamed(args.flags.output);
     if args.feature.contains(&Feature::Mirroring) && choices.authority.sync_identity.is_empty() {
         let user = sync_identity(&client, &choices).await?;
         report.ok("cluster", "the user that synchronizes mirrors", &user);
@@ -79,14 +74,14 @@ async fn install(args: &Args) -> anyhow::Result<Report> {
             choices: choices.clone(),
             flags: args.flags.clone(),
         };
-        report.append(preflight::check(&preflight).await?);
+        preflight::check(&preflight, report).await?;
         if report.any_failed() {
-            return Ok(report);
+            return Ok(());
         }
     }
     let deadline = Instant::now() + args.wait;
     let installation = Installation::new(&args.feature, &choices);
-    if deploy(&client, &installation, deadline, &mut report).await? {
+    if deploy(&client, &installation, deadline, report).await? {
         let registration = Registration {
             features: args.feature.clone(),
             choices,
@@ -94,26 +89,17 @@ async fn install(args: &Args) -> anyhow::Result<Report> {
             owner: None,
             creates: true,
         };
-        registration.register(&client, deadline, &mut report).await?;
+        registration.register(&client, deadline, report).await?;
     }
-    Ok(report)
+    Ok(())
 }
 
 /// The user that synchronizes mirrors in this cluster: OpenShift's sync controller if its
 /// Deployment runs, otherwise Capstan's.
 async fn sync_identity(client: &Client, choices: &Choices) -> anyhow::Result<String> {
-    const ACCOUNT: &str = "capi-controllers";
     let cluster_api = &choices.authority.cluster_api_namespace;
-    let deployments = installed::api(client, &named("apps/v1", "Deployment", cluster_api, ""));
-    let list = deployments.list(&ListParams::default()).await;
-    let list = list.with_context(|| format!("listing the Deployments of {cluster_api}"))?;
-    let runs = list.items.iter().any(|deployment| {
-        let field = |pointer| deployment.data.pointer(pointer);
-        field("/spec/template/spec/serviceAccountName").and_then(Value::as_str) == Some(ACCOUNT)
-            && field("/spec/replicas").and_then(Value::as_u64) != Some(0)
-    });
-    Ok(if runs {
-        format!("system:serviceaccount:{cluster_api}:{ACCOUNT}")
+    Ok(if installed::openshift_syncs(client, cluster_api).await? {
+        format!("system:serviceaccount:{cluster_api}:{}", installed::OPENSHIFT_SYNC)
     } else {
         format!("system:serviceaccount:{}:capstan-mirroring", choices.namespace)
     })

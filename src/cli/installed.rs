@@ -3,13 +3,14 @@
 
 use anyhow::Context as _;
 use capstan_core::admission::Feature;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::output::Output;
 use super::refusal::refusal;
+use super::server_flags::ServerFlags;
 use crate::controllers::{control_plane, kubeadm_control_plane, machine_pool, mirroring};
 
 /// The flags of the commands that check or change an installation.
@@ -119,28 +120,16 @@ pub(super) fn namespaces(stored: &Value) -> impl Iterator<Item = &str> {
     names.filter(|name| !name.is_empty())
 }
 
-/// The flags in the Deployment of the webhook server.
-pub(super) fn flags_of(server: &Value) -> Vec<&str> {
-    let list = server.pointer("/spec/template/spec/containers/0/args");
-    let list = list.and_then(Value::as_array).into_iter().flatten();
-    list.filter_map(Value::as_str).collect()
-}
-
-/// Whether the webhook server with this Deployment has the webhooks of a feature.
-pub(super) fn serves(server: &Value, feature: Feature) -> bool {
-    match feature {
-        Feature::Admission => true,
-        feature if feature.is_controllers() => false,
-        feature => flags_of(server).contains(&format!("--{}", feature.name()).as_str()),
-    }
-}
-
 /// The webhook configurations with webhooks of features that the server does not have. The server
 /// would refuse each of their requests.
-pub(super) async fn of_other_features(client: &Client, server: &Value, namespace: &str) -> anyhow::Result<Vec<Value>> {
+pub(super) async fn of_other_features(
+    client: &Client,
+    flags: &ServerFlags<'_>,
+    namespace: &str,
+) -> anyhow::Result<Vec<Value>> {
     const KINDS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
     let mut others = Vec::new();
-    let absent = Feature::ALL.into_iter().filter(|feature| !serves(server, *feature));
+    let absent = Feature::ALL.into_iter().filter(|feature| !flags.serve(*feature));
     for name in absent.filter_map(Feature::webhook_configuration) {
         for kind in KINDS {
             let wanted = named("admissionregistration.k8s.io/v1", kind, "", &name);
@@ -168,6 +157,72 @@ pub(super) fn reason(error: &kube::Error) -> String {
             last.to_string()
         }
     }
+}
+
+/// The ServiceAccount of OpenShift's sync controller.
+pub(super) const OPENSHIFT_SYNC: &str = "capi-controllers";
+
+/// Whether the Deployment of OpenShift's sync controller runs.
+///
+/// # Errors
+/// The Deployments cannot be listed.
+pub(super) async fn openshift_syncs(client: &Client, cluster_api: &str) -> anyhow::Result<bool> {
+    let deployments = api(client, &named("apps/v1", "Deployment", cluster_api, ""));
+    let list = match deployments.list(&ListParams::default()).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(false),
+        list => list.with_context(|| format!("listing the Deployments of {cluster_api}"))?,
+    };
+    Ok(list.items.iter().any(|deployment| {
+        let field = |pointer| deployment.data.pointer(pointer);
+        field("/spec/template/spec/serviceAccountName").and_then(Value::as_str) == Some(OPENSHIFT_SYNC)
+            && field("/spec/replicas").and_then(Value::as_u64) != Some(0)
+    }))
+}
+
+/// Controllers of a selection of features, and the feature whose webhooks guard what they execute.
+pub(super) struct Guarded {
+    pub(super) controllers: Feature,
+    pub(super) guard: Feature,
+    /// Whether the guard is selected too, or its webhooks are registered.
+    pub(super) is_guarded: bool,
+}
+
+impl Guarded {
+    pub(super) fn check(&self) -> String {
+        format!(
+            "the feature {} is installed with {}",
+            self.guard.name(),
+            self.controllers.name()
+        )
+    }
+
+    pub(super) fn remedy(&self) -> String {
+        format!("--feature {},{}", self.guard.name(), self.controllers.name())
+    }
+}
+
+/// The controllers of these features with their guards.
+///
+/// # Errors
+/// The API server refuses the request, or cannot be reached.
+pub(super) async fn guarded(client: &Client, features: &[Feature]) -> anyhow::Result<Vec<Guarded>> {
+    let mut all = Vec::new();
+    for (controllers, guard) in features.iter().filter_map(|feature| Some((*feature, feature.guard()?))) {
+        let name = guard.webhook_configuration().unwrap_or_default();
+        let webhooks = named(
+            "admissionregistration.k8s.io/v1",
+            "ValidatingWebhookConfiguration",
+            "",
+            &name,
+        );
+        let is_guarded = features.contains(&guard) || get(client, &webhooks).await?.is_some();
+        all.push(Guarded {
+            controllers,
+            guard,
+            is_guarded,
+        });
+    }
+    Ok(all)
 }
 
 /// The Secret of a certificate that another program issues.

@@ -130,6 +130,18 @@ impl Installation {
             .filter(|feature| self.feature.contains(feature))
     }
 
+    /// The webhook server is installed with the features that add flags to it.
+    fn needs_server(&self) -> anyhow::Result<()> {
+        let names = |all: &mut dyn Iterator<Item = Feature>| all.map(Feature::name).collect::<Vec<&str>>().join(",");
+        ensure!(
+            self.feature.contains(&Feature::Admission) || self.server_components().next().is_none(),
+            "--feature must include admission, whose webhook server gets a flag for {}; use --feature admission,{}",
+            names(&mut self.features().filter(|feature| !feature.is_controllers())),
+            names(&mut self.features())
+        );
+        Ok(())
+    }
+
     /// The components that change the objects of the features, in the order in which they apply.
     fn components(&self) -> Vec<Component> {
         let mut components: Vec<Component> = self.server_components().collect();
@@ -208,11 +220,7 @@ impl Installation {
             What::Webhooks => of_features(manifests::webhook_files),
             What::Rbac => of_features(manifests::rbac_files),
             What::Deployment => {
-                ensure!(
-                    self.feature.contains(&Feature::Admission) || self.server_components().next().is_none(),
-                    "--feature must include admission: the features mirroring, kubeadm-control-plane, control-plane \
-                     and machine-pools add flags to the webhook server; use --feature admission,mirroring"
-                );
+                self.needs_server()?;
                 let mut files = of_features(manifests::deployment_files);
                 files.extend(self.components().into_iter().flat_map(Component::files));
                 files

@@ -6,6 +6,7 @@
 mod one;
 mod outcome;
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -143,7 +144,7 @@ async fn migrate(args: &Args) -> anyhow::Result<ExitCode> {
     let client = args.cluster.connect(CONNECT).await?.client;
     let names = match &args.selector {
         Some(selector) => selected(args, &client, selector).await?,
-        None => args.names.clone(),
+        None => distinct(&args.names),
     };
     let stopped = AtomicBool::new(false);
     let all: Vec<Reported> = futures::stream::iter(&names)
@@ -159,6 +160,12 @@ async fn migrate(args: &Args) -> anyhow::Result<ExitCode> {
         Output::Text => {}
     }
     Ok(ExitCode::from(outcome::code(&all)))
+}
+
+/// The names, each once, in their order.
+fn distinct(names: &[String]) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    names.iter().filter(|name| seen.insert(*name)).cloned().collect()
 }
 
 /// Migrates one object, unless an earlier migration did not end.

@@ -18,7 +18,9 @@ use tokio::sync::watch;
 
 use super::cluster::{CONNECT, Cluster, Scope};
 use super::gather;
+use super::output::Output;
 use super::refusal::refusal;
+use super::report::Report;
 use crate::controllers::{
     Assessment, Caches, assess, control_plane, control_plane_machine_sets, observed, snapshot, watches,
 };
@@ -197,24 +199,34 @@ fn set_of(view: &View) -> anyhow::Result<ControlPlaneMachineSet> {
 /// The exit code of a command that Ctrl-C ends.
 const INTERRUPTED: u8 = 130;
 
-/// Runs a command that changes a cluster. Ctrl-C ends it, and prints what the user can do then.
+/// Runs a command that changes a cluster, and prints its report. Ctrl-C ends it, and prints
+/// what the user can do then. As JSON and YAML, the report so far is printed too.
 ///
 /// # Errors
 /// The errors of the command, and a runtime that cannot start.
 pub(super) fn run_interruptible(
-    command: impl Future<Output = anyhow::Result<ExitCode>>,
+    output: Output,
     hint: &str,
+    command: impl AsyncFnOnce(&mut Report) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
-    runtime()?.block_on(async {
+    let mut report = Report::streamed(output);
+    let result = runtime()?.block_on(async {
         tokio::select! {
-            result = command => result,
-            _interrupted = tokio::signal::ctrl_c() => {
-                // Nothing else can be done if standard error is closed.
-                let _closed = writeln!(std::io::stderr(), "\n{hint}");
-                Ok(ExitCode::from(INTERRUPTED))
-            }
+            result = command(&mut report) => Some(result),
+            _interrupted = tokio::signal::ctrl_c() => None,
         }
-    })
+    });
+    if let Some(result) = result {
+        result?;
+        return report.print(output);
+    }
+    // Nothing else can be done if standard error is closed.
+    let _closed = writeln!(std::io::stderr(), "\n{hint}");
+    if output != Output::Text {
+        report.interrupted();
+        report.print(output)?;
+    }
+    Ok(ExitCode::from(INTERRUPTED))
 }
 
 /// A runtime for the commands that watch a cluster.

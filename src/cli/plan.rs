@@ -34,7 +34,8 @@ mod text;
 ///
 /// The input is from files (a set, Machines, Nodes, Infrastructure,
 /// ClusterOperators) or from a cluster. Nothing is written. A ControlPlane is planned
-/// in the place of a set that is not Active. Files may instead contain a
+/// in the place of a set that is not Active. Its files may contain the ConfigMap
+/// etcd-endpoints, which lists the etcd members that vote. Files may instead contain a
 /// KubeadmControlPlane with its Cluster, Machines, KubeadmConfigs, infrastructure
 /// machines, Nodes, and EtcdMembers, or a MachinePool with its infrastructure,
 /// Machines, and Nodes.
@@ -42,7 +43,7 @@ mod text;
 #[command(after_help = "Examples:
   capstan plan
   capstan plan -f set.yaml -f machines/ -o json
-  kubectl get cpms,machines,nodes -n openshift-machine-api -o yaml \\
+  kubectl get cpms,machines.machine.openshift.io,nodes -n openshift-machine-api -o yaml \\
     | capstan plan -f -
   capstan plan -f control-plane.yaml -f machines/ -f etcd.yaml")]
 pub struct Args {
@@ -87,14 +88,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else if let Some(named) = &args.machine_pool {
         machine_pool::objects(&args.cluster, named)?
     } else if args.files.is_empty() {
-        gather::objects(&args.cluster, &args.scope.namespace)?
+        gather::for_plan(&args.cluster, &args.scope.namespace)?
     } else {
         documents::read_surroundings(&args.files)?
     };
     let now = args.now.unwrap_or_else(Timestamp::now);
     let report = if is_about_scaling(&documents) {
         require_nodes(&documents)?;
-        control_plane::plan(&documents::snapshot(&documents)?, &args.scope.options())?
+        let voters = control_plane::listed_voters(&documents);
+        control_plane::plan_among(&documents::snapshot(&documents)?, voters, &args.scope.options())?
     } else if is_about_control_plane(&documents) {
         kubeadm_control_plane::plan(&documents, now)?
     } else if is_about_pool(&documents) {

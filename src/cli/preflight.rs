@@ -4,12 +4,13 @@
 use std::process::ExitCode;
 
 use capstan_core::admission::Feature;
+use capstan_core::api::machine_openshift_io::NAMESPACE;
 use kube::Client;
 use kube::api::{Patch, PatchParams};
 use serde_json::Value;
 
 use super::installed::{self, Flags, named, reason, text, title};
-use super::manifests::{Certificates, Choices, Installation, features};
+use super::manifests::{Certificates, Choices, Installation, What, features};
 use super::observe::runtime;
 use super::report::Report;
 use super::verify;
@@ -50,7 +51,8 @@ pub struct Args {
 /// # Errors
 /// The cluster cannot be reached.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let report = runtime()?.block_on(check(args))?;
+    let mut report = Report::default();
+    runtime()?.block_on(check(args, &mut report))?;
     report.print(args.flags.output)
 }
 
@@ -58,9 +60,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// The cluster cannot be reached.
-pub(super) async fn check(args: &Args) -> anyhow::Result<Report> {
+pub(super) async fn check(args: &Args, report: &mut Report) -> anyhow::Result<()> {
     let connection = args.flags.cluster.connect(args.flags.timeout).await?;
-    let mut report = Report::default();
     report.ok("cluster", "the API server responds", &connection.version);
     let version = format!("Kubernetes is 1.{OLDEST_MINOR} or newer");
     match connection.minor {
@@ -68,15 +69,14 @@ pub(super) async fn check(args: &Args) -> anyhow::Result<Report> {
         _ => report.fail("cluster", version, &connection.version, "Upgrade the cluster first."),
     }
     let client = &connection.client;
-    namespaces(args, client, &mut report).await?;
-    definitions(args, client, &mut report).await;
-    prerequisites(args, client, &mut report).await?;
-    left_out(args, client, &mut report).await?;
-    operators(args, client, &mut report).await?;
-    kubeadm_controller(args, client, &mut report).await?;
-    service_ca(args, client, &mut report).await?;
-    objects(args, client, &mut report).await?;
-    Ok(report)
+    namespaces(args, client, report).await?;
+    definitions(args, client, report).await?;
+    prerequisites(args, client, report).await?;
+    left_out(args, client, report).await?;
+    operators(args, client, report).await?;
+    kubeadm_controller(args, client, report).await?;
+    service_ca(args, client, report).await?;
+    objects(args, client, report).await
 }
 
 async fn namespaces(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<()> {
@@ -107,7 +107,7 @@ async fn namespaces(args: &Args, client: &Client, report: &mut Report) -> anyhow
 }
 
 /// The API server serves the kinds that the features check and manage.
-async fn definitions(args: &Args, client: &Client, report: &mut Report) {
+async fn definitions(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<()> {
     let mut needed: Vec<_> = args
         .feature
         .iter()
@@ -115,44 +115,66 @@ async fn definitions(args: &Args, client: &Client, report: &mut Report) {
         .collect();
     needed.sort_unstable();
     needed.dedup();
+    let mut definitions = None;
     for (api_version, plural) in needed {
         let check = format!("the API server serves {plural} of {api_version}");
-        let remedy = match *api_version {
-            version if version.starts_with("cluster.x-k8s.io") => "Install Cluster API first.",
-            version if version.starts_with("controlplane.cluster.x-k8s.io") => {
-                "capstan manifests crds --feature kubeadm-control-plane | kubectl apply --server-side -f -"
-            }
-            _ => "capstan manifests crds | kubectl apply --server-side -f -",
-        };
         match client.list_api_group_resources(api_version).await {
             Ok(list) if list.resources.iter().any(|resource| resource.name == *plural) => report.ok("CRDs", check, ""),
-            Ok(_) => report.fail("CRDs", check, "", remedy),
-            Err(kube::Error::Api(status)) if status.code == 404 => report.fail("CRDs", check, "", remedy),
-            Err(error) => report.fail("CRDs", check, reason(&error), "Repeat the command."),
+            Err(error) if !matches!(&error, kube::Error::Api(status) if status.code == 404) => {
+                report.fail("CRDs", check, reason(&error), "Repeat the command.");
+            }
+            Ok(_) | Err(_) => {
+                let definitions = match &mut definitions {
+                    Some(definitions) => definitions,
+                    none => none.insert(Definitions::new(args)?),
+                };
+                report.fail("CRDs", check, "", definitions.command(api_version, plural));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The names of the CRDs in the manifests, with the command that prints them.
+struct Definitions(Vec<(String, Vec<String>)>);
+
+impl Definitions {
+    fn new(args: &Args) -> anyhow::Result<Self> {
+        let mut all = Vec::new();
+        for feature in [Feature::Admission, Feature::KubeadmControlPlane, Feature::ControlPlane] {
+            let mut command = String::from("capstan manifests crds");
+            if feature != Feature::Admission {
+                command.push_str(&format!(" --feature {}", feature.name()));
+            }
+            if args.choices.namespace != NAMESPACE {
+                command.push_str(&format!(" --namespace {}", args.choices.namespace));
+            }
+            let crds = Installation::new(&[feature], &args.choices).objects(What::Crds)?;
+            let names = crds.iter().map(|crd| text(crd, "/metadata/name").to_owned()).collect();
+            all.push((command, names));
+        }
+        Ok(Self(all))
+    }
+
+    /// How to install the CRD of a kind. Those of Cluster API are in no manifest.
+    fn command(&self, api_version: &str, plural: &str) -> String {
+        let group = api_version.split_once('/').map_or(api_version, |(group, _)| group);
+        let name = format!("{plural}.{group}");
+        let command = self.0.iter().find(|(_, names)| names.contains(&name));
+        match command {
+            Some((command, _)) => format!("{command} | kubectl apply --server-side -f -"),
+            None => String::from("Install Cluster API first."),
         }
     }
 }
 
 /// Controllers are installed together with the webhooks that guard what they execute.
 async fn prerequisites(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<()> {
-    let needed = [
-        (Feature::MirroringControllers, Feature::Mirroring),
-        (Feature::KubeadmControlPlaneControllers, Feature::KubeadmControlPlane),
-        (Feature::ControlPlaneControllers, Feature::ControlPlane),
-        (Feature::MachinePoolControllers, Feature::MachinePools),
-    ];
-    for (feature, needs) in needed {
-        if !args.feature.contains(&feature) {
-            continue;
-        }
-        let check = format!("the feature {} is installed with {}", needs.name(), feature.name());
-        let webhooks = needs.webhook_configuration().unwrap_or_default();
-        let installed = named(WEBHOOKS_API, "ValidatingWebhookConfiguration", "", &webhooks);
-        if args.feature.contains(&needs) || installed::get(client, &installed).await?.is_some() {
-            report.ok("features", check, "");
+    for guarded in installed::guarded(client, &args.feature).await? {
+        if guarded.is_guarded {
+            report.ok("features", guarded.check(), "");
         } else {
-            let remedy = format!("--feature {},{}", needs.name(), feature.name());
-            report.fail("features", check, "it is not", remedy);
+            report.fail("features", guarded.check(), "it is not", guarded.remedy());
         }
     }
     Ok(())

@@ -16,11 +16,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
 use super::cluster::{Authority, Enforcement, namespace};
-use super::installed::{self, Flags, flags_of, named, serves, text};
+use super::installed::{self, Flags, named, text};
 use super::manifests::{Certificates, Choices};
 use super::observe::runtime;
 use super::registration::{Registration, STEPS, ready, remove_others};
 use super::report::Report;
+use super::server_flags::ServerFlags;
 
 /// The Deployment and the Service of the webhook server.
 const SERVER: &str = "capstan-webhook";
@@ -123,53 +124,52 @@ async fn attempt(args: &Args) -> anyhow::Result<Report> {
         return Ok(report);
     };
     let service = find("v1", "Service", home, SERVER).await?.unwrap_or_default();
-    let mut registration = of_server(home, &server, &service);
+    let flags = match ServerFlags::of(&server) {
+        Ok(flags) => flags,
+        Err(reason) => {
+            let check = format!("the flags of Deployment {home}/{SERVER} are known");
+            let remedy = "The webhooks stay as they are. Apply the manifests again (manifests/README.md).";
+            report.fail(STEPS, check, reason, remedy);
+            return Ok(report);
+        }
+    };
+    let mut registration = of_server(home, &flags, &service);
     registration.url.clone_from(&args.webhook_url);
     registration.creates = owner.is_some();
     registration.owner = owner;
     let deadline = Instant::now() + args.wait;
     if ready(&client, &server, deadline, &mut report).await? {
         registration.register(&client, deadline, &mut report).await?;
-        remove_others(&client, &server, home, &mut report).await?;
+        remove_others(&client, &flags, home, &mut report).await?;
     }
     Ok(report)
 }
 
 /// What is to be registered for a server with these flags.
-fn of_server(namespace: &str, server: &Value, service: &Value) -> Registration {
-    let flags = flags_of(server);
-    // The kubelet replaces `$$` by `$`. The value is a part of the flag, or the next argument.
-    let values = |name: &str| -> Vec<String> {
-        let next = flags.iter().skip(1).map(Some).chain([None]);
-        let values = std::iter::zip(&flags, next).filter_map(|(flag, next)| match flag.strip_prefix(name)? {
-            "" => next.copied(),
-            rest => rest.strip_prefix('='),
-        });
-        values.map(|value| value.replace("$$", "$")).collect()
-    };
+fn of_server(namespace: &str, flags: &ServerFlags<'_>, service: &Value) -> Registration {
     let issued_by_service_ca = service
         .pointer("/metadata/annotations/service.beta.openshift.io~1serving-cert-secret-name")
         .is_some();
     let mut authority = Authority::default();
-    if let Some(cluster_api) = values("--cluster-api-namespace").pop() {
+    if let Some(cluster_api) = flags.values("--cluster-api-namespace").pop() {
         authority.cluster_api_namespace = cluster_api;
     }
-    authority.sync_identity = values("--sync-identity");
-    authority.autoscaler_identity = values("--autoscaler-identity");
-    authority.hook_identity = values("--hook-identity");
+    authority.sync_identity = flags.values("--sync-identity");
+    authority.autoscaler_identity = flags.values("--autoscaler-identity");
+    authority.hook_identity = flags.values("--hook-identity");
     Registration {
         features: Feature::ALL
             .into_iter()
-            .filter(|feature| serves(server, *feature))
+            .filter(|feature| flags.serve(*feature))
             .collect(),
         choices: Choices {
             namespace: namespace.to_owned(),
-            certificates: match (values("--self-managed-secret").is_empty(), issued_by_service_ca) {
+            certificates: match (flags.values("--self-managed-secret").is_empty(), issued_by_service_ca) {
                 (false, _) => Certificates::SelfManaged,
                 (true, true) => Certificates::ServiceCa,
                 (true, false) => Certificates::CertManager,
             },
-            enforcement: if values("--enforcement").iter().any(|value| value == "warn") {
+            enforcement: if flags.values("--enforcement").iter().any(|value| value == "warn") {
                 Enforcement::Warn
             } else {
                 Enforcement::Deny
@@ -229,7 +229,9 @@ mod tests {
                     .find(|object| text(object, "/kind") == kind && text(object, "/metadata/name") == SERVER);
                 found.unwrap().clone()
             };
-            let registration = of_server("home", &find("Deployment"), &find("Service"));
+            let server = find("Deployment");
+            let flags = ServerFlags::of(&server).unwrap();
+            let registration = of_server("home", &flags, &find("Service"));
             assert_eq!(registration.features, features);
             let wanted = Installation::new(&features, &choices);
             let registered = Installation::new(&registration.features, &registration.choices);

@@ -18,6 +18,7 @@ use super::cluster::Enforcement;
 use super::installed::{self, reason, text, title, webhooks_of};
 use super::manifests::{Choices, Installation, What};
 use super::report::Report;
+use super::server_flags::ServerFlags;
 use super::verify;
 
 /// The pause between two reads of an object that the command waits for.
@@ -90,6 +91,10 @@ impl Registration {
             }
         }
         let mut webhooks = self.objects(What::Webhooks)?;
+        if webhooks.is_empty() {
+            // These features have controllers only.
+            return Ok(Vec::new());
+        }
         if let Some(url) = &self.url {
             webhooks
                 .iter_mut()
@@ -197,11 +202,11 @@ impl Registration {
 /// Removes the webhooks of features that the server does not have any more.
 pub(super) async fn remove_others(
     client: &Client,
-    server: &Value,
+    flags: &ServerFlags<'_>,
     namespace: &str,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    for configuration in installed::of_other_features(client, server, namespace).await? {
+    for configuration in installed::of_other_features(client, flags, namespace).await? {
         deregister(client, &configuration, &Before::Empty, report).await;
     }
     Ok(())

@@ -70,6 +70,8 @@ pub(super) struct Report {
     rows: Vec<Row>,
     /// Whether each check is printed when it is made.
     is_streamed: bool,
+    /// Whether the command ended before its last check.
+    is_interrupted: bool,
 }
 
 impl Report {
@@ -124,6 +126,11 @@ impl Report {
         }
     }
 
+    /// Notes that the command ended before its last check.
+    pub(super) fn interrupted(&mut self) {
+        self.is_interrupted = true;
+    }
+
     /// Whether a check of a section failed.
     pub(super) fn has_failed(&self, section: &str) -> bool {
         self.rows
@@ -134,13 +141,6 @@ impl Report {
     /// Whether any check failed.
     pub(super) fn any_failed(&self) -> bool {
         self.count(Outcome::Failed) > 0
-    }
-
-    /// Adds the checks of another report.
-    pub(super) fn append(&mut self, other: Self) {
-        for row in other.rows {
-            self.add(row.section, row.outcome, row.check, row.found, row.remedy);
-        }
     }
 
     fn count(&self, outcome: Outcome) -> usize {
@@ -177,7 +177,12 @@ impl Report {
                 })
             })
             .collect();
-        json!({"ok": self.count(Outcome::Failed) == 0, "checks": checks})
+        let is_ok = self.count(Outcome::Failed) == 0 && !self.is_interrupted;
+        let mut report = json!({"ok": is_ok, "checks": checks});
+        if let Some(fields) = report.as_object_mut().filter(|_| self.is_interrupted) {
+            fields.insert(String::from("interrupted"), Value::Bool(true));
+        }
+        report
     }
 
     /// Prints a text of a report.

@@ -174,7 +174,8 @@ pub struct Args {
     /// With --mirroring-controllers: mirror only on these platforms, such as AWS. The default
     /// is all platforms.
     #[arg(long, value_name = "PLATFORM", value_delimiter = ',', value_parser = platforms::named,
-        requires = "mirroring_controllers", help_heading = "Controllers")]
+        requires = "mirroring_controllers", conflicts_with_all = ["controllers", "control_plane_controllers",
+        "kubeadm_control_plane_controllers", "machine_pool_controllers"], help_heading = "Controllers")]
     mirrored_platforms: Vec<&'static str>,
     /// Also run the controller that creates, replaces and deletes the machines of a
     /// ControlPlane, in a process without other controllers.
@@ -260,6 +261,8 @@ pub struct Args {
     #[arg(
         long,
         requires = "kubeadm_control_plane_controllers",
+        conflicts_with_all = ["controllers", "mirroring_controllers", "control_plane_controllers",
+            "machine_pool_controllers"],
         value_name = "RING",
         help_heading = "Controllers"
     )]
@@ -720,6 +723,7 @@ fn webhook_configurations(args: &Args) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::{at_least_one, deadline, duration, namespaced};
+    use clap::Parser as _;
     use std::time::Duration;
 
     #[test]
@@ -729,6 +733,32 @@ mod tests {
         assert!(at_least_one("0").is_err() && at_least_one("-1").is_err());
         for text in ["0s", "30s", "10m"] {
             assert!(deadline(text).is_err(), "{text}");
+        }
+    }
+
+    /// Other controllers exclude those that a flag requires, and clap then drops the requirement.
+    #[test]
+    fn w100_a_flag_of_other_controllers_than_those_of_the_process_is_refused() {
+        let refused = |flags: &[&str]| {
+            let arguments = [&["capstan", "serve", "--dev-certificate", "a"], flags].concat();
+            crate::cli::Cli::try_parse_from(arguments).is_err()
+        };
+        let all = [
+            "--controllers",
+            "--mirroring-controllers",
+            "--control-plane-controllers",
+            "--kubeadm-control-plane-controllers",
+            "--machine-pool-controllers",
+        ];
+        for (of, flag) in [
+            ("--mirroring-controllers", ["--mirrored-platforms", "AWS"]),
+            ("--kubeadm-control-plane-controllers", ["--shard-ring", "a"]),
+        ] {
+            assert!(refused(&flag), "{flag:?}");
+            for controllers in all {
+                let flags = [&[controllers], &flag[..]].concat();
+                assert_eq!(refused(&flags), controllers != of, "{flags:?}");
+            }
         }
     }
 

@@ -32,6 +32,10 @@ use super::observe::run_interruptible;
 use super::output::Output;
 use super::report::Report;
 
+mod held;
+
+use held::Held;
+
 const DELETED: &str = "deleted";
 const KEPT: &str = "kept";
 /// The Deployment that registers the webhooks.
@@ -41,11 +45,14 @@ const REGISTRATION: &str = "capstan-registration";
 ///
 /// The webhook configurations are deleted first, then the policies, the Deployments,
 /// and the other objects. Machines, ControlPlaneMachineSets, namespaces, and CRDs
-/// stay. Nothing is deleted while the server converts the versions of a CRD. Without
-/// --yes, the command only shows what it would delete.
+/// stay. Nothing is deleted while the server converts the versions of a CRD, or while
+/// the controllers release the machines of a set that is being deleted. Objects whose
+/// deletion will wait for a controller are reported first. Without --yes, the command
+/// only shows what it would delete.
 ///
-/// The exit code is 0 if everything was deleted, 1 if an object was not deleted,
-/// and 2 if the cluster cannot be reached, or if --yes or --dry-run is missing.
+/// The exit code is 0 if everything was deleted, or if nothing is installed; 1 if an
+/// object was not deleted; and 2 if the cluster cannot be reached, or if something is
+/// installed and --yes or --dry-run is missing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Delete without a question.
@@ -82,71 +89,89 @@ pub struct Args {
 /// # Errors
 /// The cluster cannot be reached, or the user did not confirm.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let uninstalling = async {
-        let connection = args.flags.cluster.connect(args.flags.timeout).await?;
-        let Existing { found, foreign } = existing(args, &connection.client).await?;
-        let contents = contents(&connection.client, &found).await?;
-        if !args.yes && !args.dry_run && !found.is_empty() {
-            let line = |object: &Value| match contents.get(&title(object)) {
-                Some(objects) => format!("  {} with {objects}\n", title(object)),
-                None => format!("  {}\n", title(object)),
-            };
-            let titles: Vec<String> = found.iter().map(line).collect();
-            let list = format!("would delete, in this order:\n{}", titles.concat());
-            if args.flags.output == Output::Text {
-                std::io::stdout()
-                    .write_all(list.as_bytes())
-                    .context("writing the list")?;
-            }
-            let and_objects = if contents.is_empty() {
-                ""
-            } else {
-                ", and --delete-objects to delete the objects of the CRDs"
-            };
-            bail!(
-                "--yes is required to delete these {} objects{and_objects}; --dry-run checks the deletion",
-                found.len()
-            );
-        }
-        let mut report = Report::streamed(args.flags.output);
-        if found.is_empty() {
-            report.ok(DELETED, "nothing of Capstan is installed", "");
-        }
-        for object in &foreign {
-            report.warn(
-                KEPT,
-                object,
-                "it lacks the label app.kubernetes.io/name=capstan, so it belongs to another program",
-                "If it is Capstan's, delete it yourself.",
-            );
-        }
-        let converted = converted(args, &connection.client).await?;
-        for crd in &converted {
-            report.fail(
-                KEPT,
-                title(crd),
-                "the webhook server converts its versions, so nothing is deleted",
-                "Give the CRD back to Cluster API (docs/operations.md, \"Remove Capstan\"), and repeat the command.",
-            );
-        }
-        let kept_objects = if args.delete_objects { None } else { Some(&contents) };
-        for (crd, objects) in kept_objects.into_iter().flatten() {
-            report.fail(
-                KEPT,
-                crd,
-                format!("it would be deleted with {objects}, so nothing is deleted"),
-                "Delete the objects first, leave out --crds, or give --delete-objects too.",
-            );
-        }
-        if !converted.is_empty() || kept_objects.is_some_and(|contents| !contents.is_empty()) {
-            return report.print(args.flags.output);
-        }
-        delete(args, &connection.client, &found, &mut report).await?;
-        kept(args, &connection.client, &mut report).await?;
-        report.print(args.flags.output)
-    };
     let hint = "interrupted: a part of the objects is deleted; repeat the command";
-    run_interruptible(uninstalling, hint)
+    run_interruptible(args.flags.output, hint, async |report| uninstall(args, report).await)
+}
+
+async fn uninstall(args: &Args, report: &mut Report) -> anyhow::Result<()> {
+    let client = &args.flags.cluster.connect(args.flags.timeout).await?.client;
+    let Existing { found, foreign } = existing(args, client).await?;
+    let contents = contents(client, &found).await?;
+    let held = Held::find(args, client, &found, report).await;
+    if !args.yes && !args.dry_run && !found.is_empty() {
+        return preview(args, &found, &contents);
+    }
+    if found.is_empty() {
+        report.ok(
+            DELETED,
+            "nothing of Capstan is installed",
+            format!("in the namespace {}", args.namespace),
+        );
+    }
+    for object in &foreign {
+        report.warn(
+            KEPT,
+            object,
+            "it lacks the label app.kubernetes.io/name=capstan, so it belongs to another program",
+            "If it is Capstan's, delete it yourself.",
+        );
+    }
+    let converted = converted(args, client).await?;
+    for crd in &converted {
+        report.fail(
+            KEPT,
+            title(crd),
+            "the webhook server converts its versions, so nothing is deleted",
+            "Give the CRD back to Cluster API (docs/operations.md, \"Remove Capstan\"), and repeat the command.",
+        );
+    }
+    let kept_objects = if args.delete_objects { None } else { Some(&contents) };
+    for (crd, objects) in kept_objects.into_iter().flatten() {
+        report.fail(
+            KEPT,
+            crd,
+            format!("it would be deleted with {objects}, so nothing is deleted"),
+            "Delete the objects first, leave out --crds, or give --delete-objects too.",
+        );
+    }
+    if held.is_blocking || !converted.is_empty() || kept_objects.is_some_and(|contents| !contents.is_empty()) {
+        return Ok(());
+    }
+    if delete(args, client, (&found, &contents), report).await? {
+        kept(args, client, report).await?;
+        held.repeat(report);
+    }
+    Ok(())
+}
+
+/// Shows what would be deleted, and asks for the flag that deletes it.
+fn preview(args: &Args, found: &[Value], contents: &BTreeMap<String, String>) -> anyhow::Result<()> {
+    let lines: Vec<String> = found
+        .iter()
+        .map(|object| format!("  {}\n", with_contents(object, contents)))
+        .collect();
+    if args.flags.output == Output::Text {
+        std::io::stdout()
+            .write_all(format!("would delete, in this order:\n{}", lines.concat()).as_bytes())
+            .context("writing the list")?;
+    }
+    let and_objects = if contents.is_empty() {
+        ""
+    } else {
+        ", and --delete-objects to delete the objects of the CRDs"
+    };
+    bail!(
+        "--yes is required to delete these {} objects{and_objects}; --dry-run checks the deletion",
+        found.len()
+    )
+}
+
+/// The title of an object, and with a CRD its objects, which are deleted with it.
+fn with_contents(object: &Value, contents: &BTreeMap<String, String>) -> String {
+    match contents.get(&title(object)) {
+        Some(objects) => format!("{} with {objects}", title(object)),
+        None => title(object),
+    }
 }
 
 /// The step in which the webhook configurations are deleted.
@@ -330,7 +355,13 @@ fn is_issued(secret: &Value) -> bool {
     text(secret, "/kind") == "Secret" && ISSUERS.into_iter().any(has)
 }
 
-async fn delete(args: &Args, client: &Client, found: &[Value], report: &mut Report) -> anyhow::Result<()> {
+/// Deletes the objects. Whether it was not given up.
+async fn delete(
+    args: &Args,
+    client: &Client,
+    (found, contents): (&[Value], &BTreeMap<String, String>),
+    report: &mut Report,
+) -> anyhow::Result<bool> {
     let parameters = DeleteParams {
         dry_run: args.dry_run,
         propagation_policy: Some(PropagationPolicy::Foreground),
@@ -343,7 +374,7 @@ async fn delete(args: &Args, client: &Client, found: &[Value], report: &mut Repo
             report.fail(DELETED, title(object), "this user may not delete it", remedy);
             let remedy = "Nothing was deleted, because the webhooks still need the server.";
             report.fail(KEPT, "all objects", "", remedy);
-            return Ok(());
+            return Ok(false);
         }
     }
     for group in found.chunk_by(|left, right| step(left) == step(right)) {
@@ -364,16 +395,16 @@ async fn delete(args: &Args, client: &Client, found: &[Value], report: &mut Repo
                         // Without the server, the webhook would refuse requests.
                         let remedy = "The other objects stay, because the webhooks still need the server.";
                         report.fail(KEPT, "all other objects", "", remedy);
-                        return Ok(());
+                        return Ok(false);
                     }
                 }
             }
         }
         for object in accepted {
-            gone(args, client, object, report).await?;
+            gone(args, client, (object, &with_contents(object, contents)), report).await?;
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Whether the user may delete an object of the whole cluster.
@@ -401,9 +432,14 @@ async fn may_delete(client: &Client, object: &Value) -> anyhow::Result<bool> {
 }
 
 /// Waits until an object is gone.
-async fn gone(args: &Args, client: &Client, object: &Value, report: &mut Report) -> anyhow::Result<()> {
+async fn gone(
+    args: &Args,
+    client: &Client,
+    (object, shown): (&Value, &str),
+    report: &mut Report,
+) -> anyhow::Result<()> {
     if args.dry_run {
-        report.ok(DELETED, title(object), "in a dry run");
+        report.ok(DELETED, shown, "in a dry run");
         return Ok(());
     }
     let end = Instant::now() + args.wait;
@@ -414,23 +450,27 @@ async fn gone(args: &Args, client: &Client, object: &Value, report: &mut Report)
                 .map(Value::to_string)
                 .unwrap_or_default();
             let remedy = "Its controller must remove the finalizers; then repeat the command.";
-            report.fail(
-                DELETED,
-                title(object),
-                format!("still exists; finalizers {finalizers}"),
-                remedy,
-            );
+            report.fail(DELETED, shown, format!("still exists; finalizers {finalizers}"), remedy);
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    report.ok(DELETED, title(object), "");
+    report.ok(DELETED, shown, "");
     Ok(())
 }
 
 /// Reports what stays in the cluster, and what a user may have to do with it.
 async fn kept(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<()> {
-    report.ok(KEPT, format!("the namespace {}", args.namespace), "");
+    let namespace = format!("the namespace {}", args.namespace);
+    match installed::get(client, &named("v1", "Namespace", "", &args.namespace)).await {
+        Ok(None) => report.warn(
+            KEPT,
+            format!("{namespace} does not exist"),
+            "",
+            "--namespace names another one.",
+        ),
+        Ok(Some(_)) | Err(_) => report.ok(KEPT, namespace, ""),
+    }
     held_pools(client, report).await;
     if !args.crds {
         report.ok(KEPT, "the CRDs and their objects", "delete the CRDs with --crds");
@@ -439,11 +479,21 @@ async fn kept(args: &Args, client: &Client, report: &mut Report) -> anyhow::Resu
         if let Ok(list) = installed::api(client, &sets).list(&ListParams::default()).await {
             for set in list.items.iter().filter(|set| set.metadata.finalizers.is_some()) {
                 let name = set.metadata.name.clone().unwrap_or_default();
+                let (is, remedy) = match set.metadata.deletion_timestamp {
+                    None => (
+                        "",
+                        "Before you delete it, read \"Remove Capstan\" in docs/operations.md.",
+                    ),
+                    Some(_) => (
+                        "is being deleted, it ",
+                        "Remove the finalizers as \"Remove Capstan\" in docs/operations.md says.",
+                    ),
+                };
                 report.warn(
                     KEPT,
                     format!("ControlPlaneMachineSet {}/{name}", args.namespace),
-                    "it has finalizers, and no controller of Capstan removes them",
-                    "Before you delete it, read \"Remove Capstan\" in docs/operations.md.",
+                    format!("it {is}has finalizers, and no controller of Capstan removes them"),
+                    remedy,
                 );
             }
         }

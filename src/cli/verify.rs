@@ -14,6 +14,7 @@ use super::installed::{self, Flags, named, reason, text, title, webhooks_of};
 use super::manifests::{Certificates, Choices, Installation, features};
 use super::observe::runtime;
 use super::report::Report;
+use super::server_flags::ServerFlags;
 
 mod certificates;
 mod permissions;
@@ -77,8 +78,18 @@ async fn check(args: &Args) -> anyhow::Result<Report> {
     deployments(&found, &mut report);
     leftovers(args, client, &mut report).await?;
     registered(args, &objects, &found, &mut report);
-    certificates::check(args, client, (&features, &found), &mut report).await?;
-    if !found.iter().any(is_webhook_configuration) {
+    for guarded in installed::guarded(client, &features).await? {
+        if !guarded.is_guarded {
+            report.warn("features", guarded.check(), "it is not", guarded.remedy());
+        }
+    }
+    let has_server = features.iter().any(|feature| !feature.is_controllers());
+    if has_server {
+        certificates::check(args, client, (&features, &found), &mut report).await?;
+    }
+    if !has_server {
+        // Controllers alone have no webhooks.
+    } else if !found.iter().any(is_webhook_configuration) {
         report.warn(
             "webhooks",
             "the API server calls the webhooks",
@@ -157,13 +168,23 @@ async fn leftovers(args: &Args, client: &Client, report: &mut Report) -> anyhow:
     let namespace = &args.choices.namespace;
     let deployment = |name| named("apps/v1", "Deployment", namespace, name);
     if let Some(server) = installed::get(client, &deployment("capstan-webhook")).await? {
-        for configuration in installed::of_other_features(client, &server, namespace).await? {
-            report.fail(
+        match ServerFlags::of(&server) {
+            Ok(flags) => {
+                for configuration in installed::of_other_features(client, &flags, namespace).await? {
+                    report.fail(
+                        SECTION,
+                        format!("the server has the webhooks of {}", title(&configuration)),
+                        "it runs without their feature, so each of their requests fails",
+                        "Apply the manifests of all installed features, or delete this object.",
+                    );
+                }
+            }
+            Err(reason) => report.fail(
                 SECTION,
-                format!("the server has the webhooks of {}", title(&configuration)),
-                "it runs without their feature, so each of their requests fails",
-                "Apply the manifests of all installed features, or delete this object.",
-            );
+                format!("the flags of {} are known", title(&server)),
+                reason,
+                "Apply the manifests again (manifests/README.md).",
+            ),
         }
     }
     if args.choices.static_webhooks {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use capstan_core::control_plane::action::{Wait, WaitReason};
-use capstan_core::cpms::progress::progress;
+use capstan_core::cpms::progress::{progress, waits_for_user};
 use capstan_core::cpms::spec::SetState;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
@@ -27,9 +27,10 @@ const STUCK: Duration = Duration::from_secs(30);
 ///
 /// Without an Active ControlPlaneMachineSet, the ControlPlane of the cluster counts.
 ///
-/// The exit code is 0 when the condition is met; 1 when it cannot be met without a
-/// user (degraded, invalid, past its progress deadline) for 30 seconds or at the
-/// timeout; 2 when the cluster cannot be read; 3 when the timeout has passed.
+/// The exit code is 0 when the condition is met; 1 when only a user can continue
+/// (degraded, invalid, past its progress deadline, paused, at its limit, or a machine
+/// that a user must delete) for 30 seconds or at the timeout; 2 when the cluster
+/// cannot be read; 3 when the timeout has passed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   kubectl apply -f set.yaml && capstan wait --for rollout --timeout 2h")]
@@ -267,6 +268,9 @@ fn progress_of(what: What, assessment: &Assessment, now: Timestamp) -> Progress 
     }
     if spec.state == SetState::Inactive {
         return Progress::Stuck("the set is Inactive; set spec.state to Active".to_owned());
+    }
+    if let Some(wait) = waits_for_user(plan) {
+        return Progress::Stuck(wait.message.clone());
     }
     let waits: Vec<&str> = plan.waits.iter().map(|wait| wait.message.as_str()).collect();
     let next = plan.disruptive().map(|step| step.because.as_str());

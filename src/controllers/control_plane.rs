@@ -7,6 +7,8 @@
 mod assess;
 mod members;
 mod running;
+#[cfg(test)]
+mod tests;
 mod undecodable;
 
 use std::sync::Arc;
@@ -20,7 +22,7 @@ use capstan_core::control_plane::action::Step as CoreStep;
 use capstan_core::control_plane::cluster_operator;
 use capstan_core::control_plane::health_check::{self, Change};
 use capstan_core::cpms::pending_creates;
-use capstan_core::model::{NamespacedName, ObjectRef};
+use capstan_core::model::{NamespacedName, ObjectRef, status_patch};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -32,9 +34,10 @@ use super::metrics::Metrics;
 use super::observed::{is_complete, observed, set_in};
 use super::pending_creates::PendingCreates;
 use super::planned;
+use super::stored_parts::StoredParts;
 use crate::runtime::{
     self, EventSpec, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View, Watch,
-    Write,
+    Write, Written,
 };
 pub use assess::Assessment;
 use members::OwnEtcd;
@@ -61,6 +64,8 @@ pub struct ControlPlanes {
 #[derive(Debug, Default)]
 pub struct State {
     pending: PendingCreates,
+    /// What the API server does not store of the status.
+    stored: StoredParts,
 }
 
 impl ControlPlanes {
@@ -136,15 +141,33 @@ impl ControlPlanes {
     }
 
     /// The conditions of a ControlPlane that cannot be decoded. The rest of its status stays.
-    fn unreadable_status(&self, observed: &Assessment, raw: &Value, now: Timestamp) -> Option<Write> {
+    fn unreadable_status(&self, observed: &Assessment, raw: &Value, state: &State, now: Timestamp) -> Option<Write> {
         let meta = &observed.object.metadata;
         let conditions = json!(observed.status(None, now).conditions);
-        let is_same = conditions == *conditions_of(raw);
+        if conditions == *conditions_of(raw) || meta.is_deleting() {
+            return None;
+        }
         let patch = json!({
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
             "status": {"conditions": conditions},
         });
-        (!is_same && !meta.is_deleting()).then(|| self.write(Verb::PatchStatus(patch)))
+        let patch = state.stored.news(&self.object(), raw, Some(patch))?;
+        Some(self.write(Verb::PatchStatus(patch)))
+    }
+
+    /// The fields of the status that differ from the stored ones, other than those that the API
+    /// server does not store.
+    fn status_write(&self, object: &ControlPlane, status: &ControlPlaneStatus, state: &State) -> Option<Write> {
+        let mut content = json!(status);
+        let content = content.as_object_mut()?;
+        for field in ["failureReason", "failureMessage"] {
+            // A merge patch removes only what it names.
+            content.entry(field).or_insert(Value::Null);
+        }
+        let stored = json!({"metadata": object.metadata, "status": object.status});
+        let patch = status_patch(&stored, std::mem::take(content));
+        let patch = state.stored.news(&self.object(), &stored, patch)?;
+        Some(self.write(Verb::PatchStatus(patch)))
     }
 
     /// A step of core's plan, as a write.
@@ -332,13 +355,13 @@ impl Reconcile for ControlPlanes {
         matches!(observed.health_check, Some(Change::Create(_))) && error.is_not_found()
     }
 
-    fn status(&self, reconciled: &Reconciled<'_, Assessment>, _state: &mut State) -> Vec<Write> {
+    fn status(&self, reconciled: &Reconciled<'_, Assessment>, state: &mut State) -> Vec<Write> {
         let observed = reconciled.observed;
         let now = Timestamp::from_second(reconciled.moment.time.as_second()).unwrap_or(reconciled.moment.time);
         let previous = observed.object.status.as_ref();
         let conditions = previous.map_or(&[][..], |status| &status.conditions);
         if let Some(raw) = &observed.undecodable {
-            return Vec::from_iter(self.unreadable_status(observed, raw, now));
+            return Vec::from_iter(self.unreadable_status(observed, raw, state, now));
         }
         let error = planned::lasting_error(reconciled.failing, planned::reports_error(conditions), now);
         let status = observed.status(error, now);
@@ -353,20 +376,13 @@ impl Reconcile for ControlPlanes {
         if previous == Some(&status) || patched {
             return writes;
         }
-        let mut content = json!(status);
-        for field in ["failureReason", "failureMessage"] {
-            // A merge patch removes only what it names.
-            if let Some(content) = content.as_object_mut() {
-                content.entry(field).or_insert(Value::Null);
-            }
-        }
-        let meta = &observed.object.metadata;
-        let patch = json!({
-            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
-            "status": content,
-        });
-        writes.insert(0, self.write(Verb::PatchStatus(patch)));
+        let own = self.status_write(&observed.object, &status, state);
+        writes.splice(0..0, own);
         writes
+    }
+
+    fn stored(&self, _observed: &Assessment, write: &Write, written: &Written, state: &mut State) {
+        state.stored.learn(write, written);
     }
 
     fn report<'a>(&self, reconciled: &Reconciled<'a, Assessment>, _state: &mut State) -> Report<'a> {

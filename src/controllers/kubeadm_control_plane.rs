@@ -11,6 +11,7 @@ mod known;
 mod objects;
 mod pending;
 mod running;
+mod statuses;
 mod steps;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,24 +22,21 @@ use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{
     CLUSTER_API_CLUSTERS, CLUSTER_API_MACHINES, KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES, MACHINE_POOLS,
 };
-use capstan_core::api::meta::{Condition, ObjectMeta};
+use capstan_core::api::meta::ObjectMeta;
 use capstan_core::kcp::action::{Action, Step as CoreStep};
 use capstan_core::kcp::addons::{self, AddonChange};
 use capstan_core::kcp::assessment::{Assessment, Surroundings, assess};
 use capstan_core::kcp::certificates::{FoundSecret, is_renewed};
 use capstan_core::kcp::observed::{Observed, ReadObject, SnapshotError, cluster_of};
-use capstan_core::kcp::plan::withdrawn_remediations;
-use capstan_core::kcp::state::condition::OWNER_REMEDIATED;
-use capstan_core::kcp::status::{STALLED, STEP_FAILS};
-use capstan_core::kcp::{Bootstrap, pending as records, stored};
+use capstan_core::kcp::{Bootstrap, pending as records};
 use capstan_core::model::{NamespacedName, ObjectRef};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::controllers::planned::lasting_error;
+use crate::controllers::stored_parts::StoredParts;
 use crate::runtime::{
     Cluster, EventSpec, FRESH, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View,
-    Watch, Write,
+    Watch, Write, Written,
 };
 use crate::workload::{ManagedCluster, ManagedClusters, ManagedEtcd};
 use inspect::{Inspected, change_addon, prepare_join};
@@ -76,6 +74,8 @@ pub struct State {
     creations: Creations,
     /// The machine that the plan from the caches creates.
     expected: Option<String>,
+    /// What the API server does not store of the statuses of the control plane and its machines.
+    stored: StoredParts,
 }
 
 /// A control plane at one moment, and what is to be done about it.
@@ -566,46 +566,12 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
         None
     }
 
-    fn status(&self, reconciled: &Reconciled<'_, Found>, _state: &mut State) -> Vec<Write> {
-        let observed = reconciled.observed;
-        let (assessment, namespace) = (&observed.assessment, &observed.key.namespace);
-        let now = reconciled.moment.time;
-        // An object that was patched in this reconcile has another version by now.
-        let is_patched = |write: &Write| {
-            let mut taken = reconciled.taken.iter().filter_map(|at| observed.planned.get(*at));
-            taken.any(|planned| planned.step.write.object == write.object)
-        };
-        let mut writes = Vec::new();
-        let generation = observed.object.metadata.generation;
-        let generation = generation.filter(|_| reconciled.errors.is_empty());
-        let mut status = assessment.status.clone();
-        let conditions = &assessment.state.control_plane.status.conditions;
-        let is_known = |one: &Condition| one.type_ == STALLED && one.reason == STEP_FAILS;
-        if let Some(error) = lasting_error(reconciled.failing, conditions.iter().any(is_known), now) {
-            status.report_failing(error);
-        }
-        let own = stored::control_plane_patch(&observed.object.value, &status, assessment.initialized, generation, now);
-        let own_name = &observed.key.name;
-        writes.extend(
-            own.map(|patch| Write::new(&KUBEADM_CONTROL_PLANES, namespace, own_name, Verb::PatchStatus(patch))),
-        );
-        if !assessment.state.is_paused() {
-            let withdrawn: BTreeSet<&str> = withdrawn_remediations(&assessment.state).into_iter().collect();
-            for (machine, conditions) in &assessment.machines {
-                let live = reconciled
-                    .view
-                    .objects
-                    .get::<WholeObject>(&CLUSTER_API_MACHINES, namespace, machine);
-                let Some(live) = live else { continue };
-                let withdrawn = withdrawn.contains(machine.as_str()).then_some(OWNER_REMEDIATED);
-                let patch = stored::machine_patch(&live.value, conditions, withdrawn.as_slice(), now);
-                writes.extend(
-                    patch.map(|patch| Write::new(&CLUSTER_API_MACHINES, namespace, machine, Verb::PatchStatus(patch))),
-                );
-            }
-        }
-        writes.retain(|write| !is_patched(write));
-        writes
+    fn status(&self, reconciled: &Reconciled<'_, Found>, state: &mut State) -> Vec<Write> {
+        statuses::writes(reconciled, &mut state.stored)
+    }
+
+    fn stored(&self, _observed: &Found, write: &Write, written: &Written, state: &mut State) {
+        state.stored.learn(write, written);
     }
 
     fn report<'a>(&self, reconciled: &Reconciled<'a, Found>, state: &mut State) -> Report<'a> {

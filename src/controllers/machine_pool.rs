@@ -23,7 +23,7 @@ use capstan_core::api::cluster_x_k8s_io::{label, label_value};
 use capstan_core::api::infrastructure_cluster_x_k8s_io::Infrastructure;
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{CLUSTER_API_CLUSTERS, CLUSTER_API_MACHINES, MACHINE_POOLS, NODES};
-use capstan_core::model::{NamespacedName, NotStored, ObjectRef};
+use capstan_core::model::{NamespacedName, ObjectRef};
 use capstan_core::pool::action::{Action, Plan, Step as CoreStep};
 use capstan_core::pool::observed::Observed;
 use capstan_core::pool::plan::{WaitReason, plan};
@@ -32,6 +32,7 @@ use capstan_core::pool::{Mode, Recreations, deferral, records, removal, status};
 use jiff::SignedDuration;
 use serde_json::json;
 
+use crate::controllers::stored_parts::StoredParts;
 use crate::runtime::{
     Cluster, EventSpec, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View, Watch,
     Write,
@@ -65,7 +66,7 @@ pub struct MachinePools<W> {
 #[derive(Debug, Default)]
 pub struct State {
     /// What the API server does not store of the status of the pool and of its records.
-    not_stored: BTreeMap<ObjectRef, NotStored>,
+    not_stored: StoredParts,
     /// The Machines that were created again.
     recreations: Recreations,
 }
@@ -464,9 +465,8 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         let stored = json!({"metadata": observed.pool.metadata, "status": observed.pool.status});
         let members: BTreeSet<&str> = pool.members.iter().map(|member| member.name.as_str()).collect();
         let is_known = |object: &ObjectRef| MACHINE_POOLS.is_kind_of(object) || members.contains(object.name.as_str());
-        state.not_stored.retain(|object, _| is_known(object));
-        let everything = NotStored::default();
-        let not_stored = |object: &ObjectRef| state.not_stored.get(object).unwrap_or(&everything);
+        state.not_stored.retain(is_known);
+        let not_stored = |object: &ObjectRef| state.not_stored.of(object);
         let patch = status::patch(&stored, pool, self.mode, plan, not_stored(&observed.key), now);
         if let Some(patch) = patch.filter(|_| is_current(&observed.key)) {
             let verb = Verb::PatchStatus(patch);
@@ -491,12 +491,7 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
     }
 
     fn stored(&self, _observed: &Found, write: &Write, written: &crate::runtime::Written, state: &mut State) {
-        let Verb::PatchStatus(patch) = &write.verb else { return };
-        let mut known = state.not_stored.remove(&write.object).unwrap_or_default();
-        known.learn(patch, &written.status);
-        if !known.is_empty() {
-            state.not_stored.insert(write.object.clone(), known);
-        }
+        state.not_stored.learn(write, written);
     }
 
     fn report<'a>(&self, reconciled: &Reconciled<'a, Found>, state: &mut State) -> Report<'a> {

@@ -20,6 +20,7 @@ pub(super) fn action(reason: &str) -> Option<&'static str> {
         "InstancesWithoutLabels" => "Set the labels of the instances.",
         "InvalidMachineNaming" | "InvalidMaxSurge" | "InvalidSpec" | "InvalidStrategy" => "Correct the object.",
         "InvalidTemplateMetadata" => "Correct the labels and annotations of the template.",
+        "LostEtcdMember" => "Remove the etcd member that has no machine, or restore its machine.",
         "MachineNameTaken" => "Delete the Machine, or set its labels.",
         "MachinesAlreadyOwned" => "Decide which object manages the machines.",
         "MachinesMissing" => "Restore the Machines.",
@@ -42,10 +43,11 @@ mod tests {
     use super::*;
 
     /// The modules of core that make reasons of the condition `Degraded`.
-    const SOURCES: [&str; 9] = [
+    const SOURCES: [&str; 10] = [
         include_str!("../../core/src/cpms/degraded.rs"),
         include_str!("../../core/src/cpms/plan/rollout.rs"),
         include_str!("../../core/src/control_plane/degraded.rs"),
+        include_str!("../../core/src/control_plane/lost_members.rs"),
         include_str!("../../core/src/kcp/plan.rs"),
         include_str!("../../core/src/kcp/plan/scale.rs"),
         include_str!("../../core/src/kcp/adoption.rs"),

@@ -89,7 +89,10 @@ async fn watch<T: CachedObject>(
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => {
-                backoff.reset();
+                // The watcher also announces a list that then fails.
+                if !matches!(event, Event::Init | Event::InitApply(_)) {
+                    backoff.reset();
+                }
                 match event {
                     Event::Init => listed.clear(),
                     Event::InitApply(object) => listed.push(object),
@@ -254,7 +257,110 @@ fn is_established(definition: &CustomResourceDefinition) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::sync::{Arc, Mutex};
+
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use tokio::time::Instant;
+
     use super::*;
+    use crate::runtime::store::Notify;
+
+    const THINGS: KindInfo = KindInfo::namespaced("example.org", "v1", "Thing", "things");
+
+    #[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+    struct Thing {}
+
+    impl CachedObject for Thing {
+        fn metadata(&self) -> Option<&capstan_core::api::meta::ObjectMeta> {
+            None
+        }
+    }
+
+    fn failure(code: u16) -> Value {
+        json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "no"})
+    }
+
+    /// An API server that refuses lists until they are `allowed`. It answers the first watch with an
+    /// error.
+    #[derive(Default)]
+    struct ApiServer {
+        allowed: AtomicBool,
+        lists: Mutex<Vec<Instant>>,
+        watches: AtomicU64,
+    }
+
+    impl ApiServer {
+        async fn answer(&self, uri: &http::Uri) -> (u16, Value) {
+            let query = uri.query().unwrap_or_default();
+            if !uri.path().ends_with("/things") {
+                let things = json!({"name": "things", "namespaced": true, "kind": "Thing", "verbs": []});
+                let list = json!({"kind": "APIResourceList", "groupVersion": "example.org/v1", "resources": [things]});
+                return (200, list);
+            }
+            if query.contains("watch=true") {
+                if self.watches.fetch_add(1, Ordering::Relaxed) > 0 {
+                    std::future::pending::<()>().await;
+                }
+                return (200, json!({"type": "ERROR", "object": failure(410)}));
+            }
+            self.lists.lock().unwrap().push(Instant::now());
+            if !self.allowed.load(Ordering::Relaxed) {
+                return (403, failure(403));
+            }
+            let list = json!({"kind": "ThingList", "apiVersion": "example.org/v1", "items": [],
+                "metadata": {"resourceVersion": "1"}});
+            (200, list)
+        }
+
+        fn client(self: &Arc<Self>) -> Client {
+            let server = Arc::clone(self);
+            let service = tower::service_fn(move |request: http::Request<Body>| {
+                let server = Arc::clone(&server);
+                async move {
+                    let (code, body) = server.answer(request.uri()).await;
+                    let body = Body::from(serde_json::to_vec(&body).unwrap());
+                    let response = http::Response::builder().status(code).body(body).unwrap();
+                    Ok::<_, std::convert::Infallible>(response)
+                }
+            });
+            Client::new(service, "default")
+        }
+
+        fn lists(&self) -> Vec<Instant> {
+            self.lists.lock().unwrap().clone()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn w111_a_list_without_permission_is_repeated_with_growing_delays() {
+        let server = Arc::new(ApiServer::default());
+        let store = Arc::new(Store::<Thing>::new(THINGS, 1, Notify::default()));
+        let (_restored, restores) = tokio::sync::watch::channel(0);
+        let (client, followed) = (server.client(), Arc::clone(&store));
+        let selection = Selection {
+            kind: THINGS,
+            namespace: None,
+            names: Vec::new(),
+            labels: None,
+        };
+        let following = tokio::spawn(async move { follow(client, &selection, 0, &followed, restores).await });
+
+        tokio::time::sleep(Duration::from_mins(10)).await;
+        let refused = server.lists().len();
+        assert!((10..=40).contains(&refused), "{refused} lists in ten minutes");
+
+        server.allowed.store(true, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert_eq!(store.synced(), [Ok(())]);
+        // The watch that then ended is repeated at once.
+        let [first, second] = server.lists()[refused..] else {
+            panic!("two lists follow: {:?}", server.lists());
+        };
+        assert!(second - first < Duration::from_secs(1));
+        following.abort();
+    }
 
     #[test]
     fn f11_a_kind_that_is_served_in_another_version_only_is_not_absent() {

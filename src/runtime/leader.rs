@@ -30,16 +30,18 @@ pub struct Election {
     pub duration: Duration,
 }
 
-/// Takes part in the election until `stop`, and then releases the Lease, which gets these labels.
-/// The receiver says whether this process is the leader.
+/// Takes part in the election from `ready` until `stop`, and then releases the Lease, which gets
+/// these labels. The receiver says whether this process is the leader.
 pub fn stand(
     client: Client,
     election: Election,
     labels: BTreeMap<String, String>,
+    ready: impl Future<Output = ()> + Send + 'static,
     stop: CancellationToken,
 ) -> (watch::Receiver<bool>, tokio::task::JoinHandle<()>) {
     let (sender, receiver) = watch::channel(false);
     let task = tokio::spawn(async move {
+        stop.run_until_cancelled(ready).await;
         let mut backoff = Backoff::default();
         while !stop.is_cancelled() {
             match term(&client, &election, &labels, &sender, &stop).await {
@@ -128,4 +130,43 @@ fn holder(event: &watcher::Result<Event<Lease>>) -> Option<Option<&str>> {
     };
     let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
     Some(holder.filter(|holder| !holder.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use kube::client::Body;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn w112_a_process_that_is_not_ready_does_not_take_the_lease() {
+        let requests = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&requests);
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            std::future::ready(Ok::<_, std::convert::Infallible>(http::Response::new(Body::empty())))
+        });
+        let election = Election {
+            namespace: "home".to_owned(),
+            name: "lease".to_owned(),
+            identity: "one".to_owned(),
+            duration: Duration::from_secs(30),
+        };
+        let (ready, stop) = (Arc::new(tokio::sync::Notify::new()), CancellationToken::new());
+        let is_ready = Arc::clone(&ready);
+        let is_ready = async move { is_ready.notified().await };
+        let client = Client::new(service, "home");
+        let (leading, task) = stand(client, election, BTreeMap::new(), is_ready, stop.clone());
+
+        tokio::time::sleep(Duration::from_mins(10)).await;
+        assert_eq!((requests.load(Ordering::Relaxed), *leading.borrow()), (0, false));
+        ready.notify_one();
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert!(requests.load(Ordering::Relaxed) > 0);
+        stop.cancel();
+        task.await.unwrap();
+    }
 }

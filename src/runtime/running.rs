@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::caches::Subscription;
+use super::caches::{Subscription, View};
 use super::client::Client;
 use super::leader::{Election, stand};
 use super::metrics::Metrics;
@@ -18,6 +18,9 @@ use super::reconcile::Reconcile;
 use super::reconciler::Shared;
 use super::shard::Shard;
 use super::worker::Worker;
+
+/// The newest view of the caches, and every later one.
+type Views = watch::Receiver<Arc<View>>;
 
 /// Controllers that run in the background. They work while this process holds their Lease.
 pub struct Running {
@@ -33,26 +36,32 @@ pub struct Running {
 }
 
 impl Running {
-    /// Takes part in the election. No controller runs yet.
-    pub fn new(client: &KubeClient, election: Election, metrics: Metrics) -> Self {
-        Self::with_labels(client, election, BTreeMap::new(), metrics)
+    /// Takes part in the election once these caches were read. No controller runs yet. A process
+    /// that cannot read its objects must not keep the Lease from one that can.
+    pub fn new(client: &KubeClient, election: Election, views: Views, metrics: Metrics) -> Self {
+        Self::with_labels(client, election, BTreeMap::new(), views, metrics)
     }
 
     /// The same for a shard, which has a Lease of its own. Of the election, the namespace and the
     /// duration count.
-    pub fn of_shard(client: &KubeClient, election: Election, shard: &Shard, metrics: Metrics) -> Self {
-        Self::with_labels(client, shard.election(election), shard.lease_labels(), metrics)
+    pub fn of_shard(client: &KubeClient, election: Election, shard: &Shard, views: Views, metrics: Metrics) -> Self {
+        Self::with_labels(client, shard.election(election), shard.lease_labels(), views, metrics)
     }
 
     fn with_labels(
         client: &KubeClient,
         election: Election,
         labels: BTreeMap<String, String>,
+        mut views: Views,
         metrics: Metrics,
     ) -> Self {
         let (stop, lease) = (CancellationToken::new(), CancellationToken::new());
         let identity = election.identity.clone();
-        let (leading, election) = stand(client.clone(), election, labels, lease.clone());
+        let ready = async move {
+            // Without caches, the process ends.
+            let _closed = views.wait_for(|view| view.synced).await.map(|_| ());
+        };
+        let (leading, election) = stand(client.clone(), election, labels, ready, lease.clone());
         Self {
             client: Client::new(client),
             identity,

@@ -18,6 +18,7 @@ mod conversion_mistakes;
 mod conversions;
 mod dashboard;
 mod inputs;
+mod installations;
 mod kubeadm_control_plane;
 mod machine_pool;
 mod migrate;

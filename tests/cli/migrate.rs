@@ -1,6 +1,9 @@
 //! The arguments of `capstan migrate`. `tests/mirroring` runs it with a cluster.
 
-use super::{Folder, capstan, path, stderr};
+use serde_json::{Value, json};
+
+use super::stub::{Stub, not_served, status, version};
+use super::{Folder, capstan, path, stderr, stdout};
 
 #[test]
 fn a_migration_needs_one_direction_and_a_cluster() {
@@ -38,4 +41,43 @@ fn a_migration_needs_one_direction_and_a_cluster() {
         path(&kubeconfig),
     ];
     refused(&cluster, "cannot reach the API server at http://127.0.0.1:1");
+}
+
+#[test]
+fn w101_an_object_that_is_named_twice_is_migrated_once() {
+    let stub = Stub::new(|method, path| match (method, path) {
+        ("GET", "/version") => version(),
+        ("GET", path) if path.contains("/machines/") && path.contains("machine.openshift.io") => {
+            let name = path.rsplit('/').next().unwrap();
+            let machine = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+                "metadata": {"name": name, "namespace": "openshift-machine-api", "uid": "u", "resourceVersion": "1"},
+                "spec": {"authoritativeAPI": "MachineAPI"}, "status": {"authoritativeAPI": "MachineAPI"}});
+            (200, machine.to_string())
+        }
+        ("GET", _) => not_served(),
+        _ => status(500, "InternalError", "nothing may be written"),
+    });
+    let config = stub.usual();
+    let command = [
+        "migrate",
+        "machine",
+        "b",
+        "a",
+        "b",
+        "a",
+        "--to",
+        "clusterAPI",
+        "-o",
+        "json",
+        "--kubeconfig",
+    ];
+    let output = capstan(&[&command[..], &[path(&config)]].concat(), "");
+    let result: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    let names: Vec<&Value> = result["objects"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|object| &object["name"])
+        .collect();
+    assert_eq!(names, [&json!("b"), &json!("a")]);
 }

@@ -75,8 +75,9 @@ pub(crate) fn selector() -> Refusal {
         scale: None,
         says: vec![
             "spec.selector: Invalid value: {".into(),
-            "selector is immutable; keep the selector; to select other machines, delete the set (its machines stay) and \
-             create it again [cpms-selector-immutable]"
+            "selector is immutable; keep the selector; a deleted set is generated again at once, so to create one with \
+             another selector, delete the set (its machines stay), scale the Deployment capstan-controllers to 0, delete \
+             the generated set, create yours, and scale up again [cpms-selector-immutable]"
                 .into(),
         ],
         in_cel: true,
@@ -161,8 +162,8 @@ pub(crate) fn activation() -> Refusal {
         says: vec![
             "spec.replicas: Forbidden: must match the current number of control plane Machines; replicas is 3, and there are \
              5: prod-x7k2p-master-0, prod-x7k2p-master-1, prod-x7k2p-master-2, prod-x7k2p-master-3, prod-x7k2p-master-4; \
-             delete the inactive set and create it with 5 replicas and the state Active, because replicas is immutable \
-             [cpms-replicas-match-machines]"
+             delete the inactive set, and activate the one with 5 replicas that Capstan then generates; without its \
+             controllers, create it; replicas is immutable [cpms-replicas-match-machines]"
                 .into(),
         ],
         in_cel: false,

@@ -295,6 +295,25 @@ async fn v184_the_webhooks_of_a_dropped_feature_and_objects_of_others_do_not_sta
         &patch,
     ];
     kubectl(&plane, &patch).await.checked().unwrap();
+    // W110: no feature counts as dropped while the flags of the server cannot be read.
+    let shell = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": ["-c", "capstan"]}]);
+    let shell = shell.to_string();
+    let patch = [
+        "-n",
+        NAMESPACE,
+        "patch",
+        "deployment",
+        "capstan-webhook",
+        "--type=json",
+        "-p",
+        &shell,
+    ];
+    kubectl(&plane, &patch).await.checked().unwrap();
+    let before = versions(&plane).await;
+    let (code, text) = attempt(&access(&plane), &[]).await;
+    assert_eq!(code, 1, "{text}");
+    assert!(failed(&text)[0].starts_with("the flags of Deployment"), "{text}");
+    assert_eq!(versions(&plane).await, before);
     let one = manifests_of(capstan(), "all", "admission").await.unwrap();
     cluster.apply(&one).await.unwrap();
     mark_ready(&plane, "capstan-webhook").await;

@@ -50,6 +50,7 @@ async fn the_steps_of_capstan_plan_are_the_steps_of_the_rollout() {
     let before = world.writes().unwrap().len();
     world.set_instance_type("m6i.2xlarge").await.unwrap();
     assert_eq!(capstan(&world, &["status", "--exit-code"]).await.code, 3);
+    assert_user_must_continue(&world).await;
     let plan = capstan(&world, &["plan", "-o", "json"]).await;
     let plan: Value = serde_json::from_str(&plan.stdout).unwrap_or_else(|_| panic!("{}", plan.stderr));
     assert_eq!(
@@ -87,6 +88,34 @@ async fn the_steps_of_capstan_plan_are_the_steps_of_the_rollout() {
         .collect();
     assert_eq!(performed, planned);
     world.check_invariants().unwrap();
+}
+
+/// A paused rollout, a limit that is reached, and a machine that a user must delete.
+async fn assert_user_must_continue(world: &World) {
+    let annotated = |key: &str, value: Value| json!({"metadata": {"annotations": {(key): value}}});
+    let holds = [
+        (
+            annotated("capstan.dev/paused-rollout", json!("true")),
+            annotated("capstan.dev/paused-rollout", Value::Null),
+        ),
+        (
+            annotated("capstan.dev/rollout-limit", json!("0")),
+            annotated("capstan.dev/rollout-limit", Value::Null),
+        ),
+        (
+            json!({"spec": {"strategy": {"type": "OnDelete"}}}),
+            json!({"spec": {"strategy": {"type": "RollingUpdate"}}}),
+        ),
+    ];
+    for (hold, release) in holds {
+        world.edit(&hold).await.unwrap();
+        let shown = capstan(world, &["status", "--exit-code"]).await;
+        assert_eq!(shown.code, 1, "{hold}: {}", shown.stdout);
+        let waiting = capstan(world, &["wait", "--timeout", "1s"]).await;
+        assert_eq!(waiting.code, 1, "{hold}: {}", waiting.stderr);
+        assert!(waiting.stderr.contains("a user must act: "), "{}", waiting.stderr);
+        world.edit(&release).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -28,7 +28,7 @@ async fn capstan(world: &World, arguments: &[&str]) -> (i32, String, String) {
     )
 }
 
-async fn read(world: &World, command: &str) -> Value {
+pub(crate) async fn read(world: &World, command: &str) -> Value {
     let (_, output, errors) = capstan(world, &[command, "-o", "json"]).await;
     serde_json::from_str(&output).unwrap_or_else(|_| panic!("{errors}"))
 }

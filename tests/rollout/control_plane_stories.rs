@@ -96,7 +96,7 @@ fn voters(addresses: &[String]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_machine_is_created_while_the_etcd_operator_does_not_list_each_member_as_a_voter() {
+async fn v221_no_machine_is_created_or_planned_while_the_etcd_operator_does_not_list_each_voter() {
     let plane = Plane::new(3).await;
     let namespace = r#"{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "openshift-etcd"}}"#;
     plane.world.plane.apply_yaml(namespace).await.unwrap();
@@ -118,10 +118,16 @@ async fn no_machine_is_created_while_the_etcd_operator_does_not_list_each_member
     let before = plane.writes_when_idle().await;
     plane.edit(&size(5)).await;
     let message = format!(
-        "the etcd member of machine {} does not vote yet",
+        "the etcd member of machine {} does not vote yet: the ConfigMap etcd-endpoints in openshift-etcd does not list \
+         10.0.0.1",
         machines[0].metadata.name()
     );
     plane.wait_for(&format!("Progressing=True/ScalingOut: {message}")).await;
+    let plan = crate::control_plane_commands::read(&plane.world, "plan").await;
+    assert_eq!(
+        (&plan["next"], &plan["waits"][0]["message"]),
+        (&json!([]), &json!(message))
+    );
     assert_eq!(plane.changes_after(before), (0, 0));
     // The operator promotes the learner. New nodes have no address here.
     plane.world.plane.apply_yaml(&voters(&addresses)).await.unwrap();

@@ -89,6 +89,44 @@ async fn b13_a_cluster_without_a_set_gets_an_inactive_one_whose_activation_repla
     world.check_invariants().unwrap();
 }
 
+/// What the refusal of another selector advises.
+#[tokio::test(flavor = "multi_thread")]
+async fn w116_a_set_with_another_selector_is_created_while_the_controllers_are_stopped() {
+    let world = World::new(Setup::default()).await.unwrap();
+    let running = world.start_controllers("one").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
+    let sets = || world.api("controlplanemachinesets");
+    let mut own = serde_json::to_value(world.set().await.unwrap()).unwrap();
+    sets().delete("cluster", &DeleteParams::default()).await.unwrap();
+    generated(&world).await;
+
+    // The generated set is Inactive and has no finalizer, so that nothing holds its deletion.
+    running.controllers.stop().await;
+    sets().delete("cluster", &DeleteParams::default()).await.unwrap();
+    assert!(sets().get_opt("cluster").await.unwrap().is_none());
+    own["metadata"] = json!({"name": "cluster", "namespace": own["metadata"]["namespace"]});
+    own["spec"]["selector"]["matchLabels"]
+        .as_object_mut()
+        .unwrap()
+        .remove("machine.openshift.io/cluster-api-cluster");
+    let created = serde_json::from_value(own.clone()).unwrap();
+    sets().create(&PostParams::default(), &created).await.unwrap();
+
+    let running = world.start_controllers("two").await.unwrap();
+    world
+        .wait_for_condition("Progressing=False/AllReplicasUpdated")
+        .await
+        .unwrap();
+    let kept = serde_json::to_value(world.set().await.unwrap()).unwrap();
+    assert_eq!(kept["spec"]["selector"], own["spec"]["selector"]);
+    assert_eq!(world.machines().await.unwrap().len(), 3);
+    running.controllers.stop().await;
+    world.check_invariants().unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_generator_does_not_change_a_set_of_a_user() {
     let setup = Setup {

@@ -70,6 +70,21 @@ impl Feature {
         )
     }
 
+    /// The feature whose webhooks guard what these controllers execute; none for a feature without
+    /// controllers.
+    pub fn guard(self) -> Option<Self> {
+        match self {
+            Self::Controllers => Some(Self::Admission),
+            Self::MirroringControllers => Some(Self::Mirroring),
+            Self::KubeadmControlPlaneControllers => Some(Self::KubeadmControlPlane),
+            Self::ControlPlaneControllers => Some(Self::ControlPlane),
+            Self::MachinePoolControllers => Some(Self::MachinePools),
+            Self::Admission | Self::Mirroring | Self::KubeadmControlPlane | Self::ControlPlane | Self::MachinePools => {
+                None
+            }
+        }
+    }
+
     /// The name of the webhook configurations with the webhooks of the feature; none for a feature
     /// without webhooks.
     pub fn webhook_configuration(self) -> Option<String> {

@@ -1,6 +1,8 @@
 //! The reasons for which a ControlPlane is degraded: it creates, adopts and deletes no machine
-//! until a user acts. A template that is not stored only stops replacements.
+//! until a user acts. A template that is not stored only stops replacements, and a lost etcd member
+//! only creations and deletions.
 
+use super::lost_members::{self, is_lost_member};
 use super::spec::Spec;
 use super::state::{MachineState, Owner, State};
 use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
@@ -22,15 +24,16 @@ pub(super) fn degraded(spec: &Spec, state: &State) -> Vec<Degradation> {
         unreadable_pending_creations(spec),
         strayed(state),
         foreign(state),
+        lost_members::degraded(state),
         template_not_stored(state),
     ];
     reasons.into_iter().flatten().collect()
 }
 
-/// Whether machines are still created, adopted and deleted while there is this reason, but none is
-/// replaced.
-pub(super) fn stops_replacements_only(reason: &Degradation) -> bool {
-    reason.reason == TEMPLATE_NOT_STORED
+/// Whether nothing is done at all while there is this reason. A template that is not stored stops
+/// replacements only, and a lost etcd member stops creations and deletions only.
+pub(super) fn stops_everything(reason: &Degradation) -> bool {
+    reason.reason != TEMPLATE_NOT_STORED && !is_lost_member(reason)
 }
 
 /// The reasons of a ControlPlane that is not valid.

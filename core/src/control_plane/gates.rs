@@ -4,9 +4,10 @@
 //! member whose health is unknown is not healthy, and a report that does not parse allows nothing.
 
 use super::action::WaitReason;
-use super::state::{MachineState, State};
+use super::state::{MachineState, State, WithoutVote};
+use crate::api::core_v1::config_map::{ETCD_ENDPOINTS, ETCD_NAMESPACE};
 use crate::cpms::etcd::Etcd;
-use crate::model::{EtcdMember, MembershipChange, quorum_after};
+use crate::model::{EtcdMember, MembershipChange, Quorum, quorum_after};
 
 /// Why a step waits.
 pub(super) type Blocked = (WaitReason, String);
@@ -111,7 +112,14 @@ fn all_vote(state: &State, members: &[EtcdMember]) -> Result<(), Blocked> {
         (None, None) => return Ok(()),
         (Some(member), _) if member.name.is_empty() => String::from("an etcd member has not started"),
         (Some(member), _) => format!("etcd member {} does not vote yet", member.name),
-        (None, Some(machine)) => format!("the etcd member of machine {machine} does not vote yet"),
+        (None, Some(WithoutVote { machine, addresses })) => {
+            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            format!(
+                "the etcd member of machine {machine} does not vote yet: the ConfigMap {ETCD_ENDPOINTS} in \
+                 {ETCD_NAMESPACE} does not list {}",
+                addresses.join(" or ")
+            )
+        }
     };
     Err((WaitReason::EtcdMembers, message))
 }
@@ -163,6 +171,17 @@ fn is_reported_healthy(state: &State) -> Result<(), Blocked> {
         )),
         _ => Ok(()),
     }
+}
+
+/// Whether the members without this one have a healthy majority; otherwise how many of them are
+/// healthy, and their quorum.
+pub(super) fn keeps_majority(members: &[EtcdMember], removed: &str) -> Result<(), (usize, Quorum)> {
+    let quorum = quorum_after(members, MembershipChange::Remove(removed));
+    let healthy = quorum.voting.saturating_sub(quorum.unhealthy);
+    if healthy < quorum.needed() {
+        return Err((healthy, quorum));
+    }
+    Ok(())
 }
 
 fn safe(members: &[EtcdMember], change: MembershipChange<'_>, what: &str) -> Result<(), Blocked> {

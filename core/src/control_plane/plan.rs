@@ -6,6 +6,9 @@
 //! last the spread over the failure domains is improved (`rebalance`). So a change of shape and
 //! number never has fewer machines than the smaller of both numbers.
 //!
+//! Where Capstan manages the etcd members, a member that is lost is removed before all that
+//! (`lost_members`).
+//!
 //! A plan must never contain two steps that create or delete, and must never act on a machine of
 //! another owner.
 
@@ -20,8 +23,9 @@ pub(super) use rebalance::{Spread, spread};
 use serde_json::json;
 
 use super::action::{Plan, REPLACED, Step, Wait, WaitReason};
-use super::degraded::{UNPLACEABLE, degraded, stops_replacements_only};
+use super::degraded::{UNPLACEABLE, degraded, stops_everything};
 use super::gates::{may_grow, may_shrink};
+use super::lost_members::{self, is_lost_member};
 use super::members;
 use super::pending;
 use super::selection::{domain_of_new, to_leave};
@@ -52,19 +56,25 @@ pub fn plan(spec: &Spec, state: &State) -> Plan {
     // Machines get an owner reference only after the finalizer is stored. Otherwise the garbage
     // collector would delete them with the ControlPlane.
     let finalizer = finalizer(spec);
-    let stops = plan.degraded.iter().any(|reason| !stops_replacements_only(reason));
+    let stops = plan.degraded.iter().any(stops_everything);
     let adopted = state
         .standing()
         .filter(|machine| !stops || matches!(machine.owner, Owner::Former { .. }));
-    plan.steps
-        .extend(adopted.filter_map(|machine| machine::adoption(spec, machine)));
+    if !stops {
+        plan.steps.extend(lost_members::removal(spec, state));
+    }
+    if plan.steps.is_empty() {
+        plan.steps
+            .extend(adopted.filter_map(|machine| machine::adoption(spec, machine)));
+    }
     if plan.steps.is_empty() && !stops {
         plan.steps.extend(members::hook_steps(spec, state));
     }
     if plan.steps.is_empty() && !stops {
         members::release(spec, state, &mut plan);
     }
-    if plan.steps.is_empty() && !stops {
+    let is_lost = plan.degraded.iter().any(is_lost_member);
+    if plan.steps.is_empty() && !stops && !is_lost {
         change(spec, state, &mut plan);
     }
     if let Some(finalizer) = finalizer {

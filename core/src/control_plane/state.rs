@@ -5,6 +5,7 @@
 //! here.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -88,6 +89,15 @@ impl MachineState {
     }
 }
 
+/// A machine whose etcd member does not vote yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WithoutVote {
+    /// The name of the machine.
+    pub machine: String,
+    /// The addresses of its node. The etcd operator lists none of them.
+    pub addresses: Vec<IpAddr>,
+}
+
 /// The state of a control plane.
 #[derive(Clone, Debug)]
 pub struct State {
@@ -106,7 +116,7 @@ pub struct State {
     pub unclaimed_nodes: Vec<String>,
     /// The machines that are not being deleted, and whose etcd member does not vote yet, as the
     /// etcd operator reports. Machines without a ready node are not among them.
-    pub without_vote: Vec<String>,
+    pub without_vote: Vec<WithoutVote>,
     /// Objects that cannot be decoded, and machines without a provider spec.
     pub unparsable: Vec<Unparsable>,
     /// What the state was read from.
@@ -131,10 +141,9 @@ impl State {
         };
         let mut machines: Vec<MachineState> = members_of.iter().map(|machine| around.read(machine)).collect();
         machines.sort_by(|left, right| left.age().cmp(&right.age()));
-        let without_vote = machines
-            .iter()
-            .filter(|machine| around.is_without_vote(machine, &observed));
-        let without_vote: Vec<String> = without_vote.map(|machine| machine.name().to_owned()).collect();
+        let without_vote = machines.iter();
+        let without_vote = without_vote.filter_map(|machine| around.without_vote(machine, &observed));
+        let without_vote: Vec<WithoutVote> = without_vote.collect();
         let mut unparsable = observed.unparsable.clone();
         unparsable.extend(members_of.iter().filter_map(|machine| without_provider_spec(machine)));
         unparsable.sort();
@@ -276,18 +285,19 @@ impl Around<'_> {
         candidates.find(|domain| record.is_from(template, images, *domain, self.infrastructure, name))
     }
 
-    /// Whether the etcd operator lists the members that vote, and none has the address of the node.
-    /// The operator counts a learner that has started as available.
-    fn is_without_vote(&self, machine: &MachineState, observed: &Observed) -> bool {
+    /// A machine, if the etcd operator lists the members that vote, and none has an address of the
+    /// node. The operator counts a learner that has started as available.
+    fn without_vote(&self, machine: &MachineState, observed: &Observed) -> Option<WithoutVote> {
         let (Some(voters), None) = (&observed.voters, &observed.own_members) else {
-            return false;
+            return None;
         };
         let node = machine.node.name().and_then(|name| self.nodes.get(name));
-        let mut addresses = node.into_iter().flat_map(|node| node.internal_addresses()).peekable();
-        machine.is_ready()
-            && !machine.is_deleting()
-            && addresses.peek().is_some()
-            && !addresses.any(|address| voters.contains(&address))
+        let addresses: Vec<IpAddr> = node.into_iter().flat_map(|node| node.internal_addresses()).collect();
+        let votes = addresses.is_empty() || addresses.iter().any(|address| voters.contains(address));
+        (machine.is_ready() && !machine.is_deleting() && !votes).then(|| WithoutVote {
+            machine: machine.name().to_owned(),
+            addresses,
+        })
     }
 
     fn node(&self, machine: &Machine) -> NodeState {

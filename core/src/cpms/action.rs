@@ -47,6 +47,9 @@ pub enum Action {
     /// Changes or removes what the controller records in the set about creations, with such a
     /// patch. The controller records no event for it.
     Records(Value),
+    /// Removes the etcd member of this name, and writes nothing. Only the controller of a
+    /// ControlPlane that manages the members does so; the subject is the ControlPlane.
+    RemoveMember(String),
 }
 
 impl Act for Action {
@@ -55,6 +58,7 @@ impl Act for Action {
             Self::Create { .. } => "create",
             Self::Delete { .. } => "delete",
             Self::Patch { .. } | Self::PatchSet(_) | Self::Records(_) => "patch",
+            Self::RemoveMember(_) => "remove-member",
         }
     }
 
@@ -105,7 +109,7 @@ impl Step {
             Action::Create { failure_domain, .. }
             | Action::Delete { failure_domain }
             | Action::Patch { failure_domain, .. } => failure_domain.as_ref(),
-            Action::PatchSet(_) | Action::Records(_) => None,
+            Action::PatchSet(_) | Action::Records(_) | Action::RemoveMember(_) => None,
         }
     }
 }
@@ -159,6 +163,11 @@ pub enum WaitReason {
 }
 
 impl WaitReason {
+    /// Whether only a user ends the wait.
+    pub fn is_of_user(self) -> bool {
+        matches!(self, Self::UserDelete | Self::Pause | Self::Limit)
+    }
+
     /// Stable, in CamelCase: a label of the metric, and `for` in `capstan plan -o json`.
     pub fn name(self) -> &'static str {
         match self {

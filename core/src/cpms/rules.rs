@@ -15,11 +15,14 @@ mod domains;
 mod equivalence;
 mod judged;
 mod lookup;
+mod machine_spec;
+mod owners;
 mod parsed;
 mod provider_kind;
 mod provider_spec;
 mod records;
 mod rollout;
+mod selector_members;
 mod selector_scope;
 mod shared_indexes;
 mod stored;
@@ -32,6 +35,7 @@ use serde_json::Value;
 use super::domains::Platform;
 use super::pending_creates::LAST_CREATED;
 use crate::api::machine_openshift_io::control_plane_machine_set::{KIND, QUALIFIED_KIND};
+use crate::api::machine_openshift_io::machine::Machine;
 use crate::cel::rules::{Enforcer, Finding, RuleSet};
 use crate::model::{Edit, Operation, PENDING_CREATIONS, RuleInfo, Stored, Verdict, Violation, ViolationKind, is_same};
 use judged::Judged;
@@ -94,6 +98,7 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
     if edit.subresource.is_empty() && !edit.is_deleting() {
         records::judge(edit, object, &mut verdict);
         annotations::warn(edit.old, object, &mut verdict);
+        owners::warn(edit.old, object, &mut verdict);
     }
     if edit.subresource.is_empty() && !unchanged {
         judge_spec(edit, object, lookup, &mut verdict);
@@ -155,16 +160,23 @@ fn judge_spec(edit: &Edit<'_>, object: &Value, lookup: &Lookup<'_>, verdict: &mu
     if let Some(old) = &old {
         judge_platform(old, &new, lookup, verdict);
     }
+    let is_new = old.is_none();
+    let is_foreign = provider_kind::judge_cluster(is_new, activated, &new, lookup, verdict);
     provider_kind::judge_activation(old.as_ref(), &new, lookup, verdict);
     provider_spec::judge(old.as_ref(), &new, activated, lookup, verdict);
     template_metadata::judge(old.as_ref(), &new, activated, verdict);
+    machine_spec::judge(old.as_ref(), &new, activated, lookup, verdict);
     judge_unknown(old.as_ref(), &new, lookup, verdict);
     authority::warn(old.as_ref(), &new, activated, verdict);
-    if new.is_active() && activated {
+    let selects = selector_members::judge(is_new, &new, activated, lookup, verdict);
+    if activated {
         control_plane::judge(lookup, verdict);
-        judge_replicas(&new, lookup, verdict);
+        if selects {
+            judge_replicas(&new, lookup, verdict);
+        }
     }
-    let moved = old.as_ref().is_some_and(|old| old.platform() != new.platform());
+    let is_foreign = is_foreign || (activated && !selects);
+    let moved = is_foreign || old.as_ref().is_some_and(|old| old.platform() != new.platform());
     // A tolerated violation of the stored set must not switch off the rules below.
     if let Some(spec) = new.spec().filter(|_| !moved && !has_new_violations) {
         let known = old.as_ref().and_then(|old| old.known(&new));
@@ -269,19 +281,38 @@ fn judge_replicas(new: &Judged<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) 
         let why = "an active set must have as many replicas as there are machines";
         return lookup.unknown(verdict, RULE, "spec.replicas", "the control plane Machines", why);
     };
-    if usize::try_from(replicas) == Ok(machines.len()) {
-        return;
-    }
+    let selector = new.spec().map(|spec| &spec.selector);
+    let is_selected = |machine: &&&Machine| selector.is_none_or(|selector| selector.matches(&machine.metadata.labels));
     let mut names: Vec<&str> = machines.iter().map(|machine| machine.metadata.name()).collect();
     names.sort_unstable();
+    let mut others: Vec<&str> = machines
+        .iter()
+        .filter(|machine| !is_selected(machine))
+        .map(|machine| machine.metadata.name())
+        .collect();
+    others.sort_unstable();
+    if !others.is_empty() {
+        let allowed = format!(
+            "must match the current number of control plane Machines; replicas is {replicas}, and the selector matches \
+             {} of {} Machines: not {}",
+            names.len() - others.len(),
+            names.len(),
+            others.join(", ")
+        );
+        let advice = "give these Machines the labels that spec.selector requires, or delete them first";
+        return verdict.deny(Violation::new(RULE, "spec.replicas", ViolationKind::Forbidden, allowed).advice(advice));
+    }
+    if usize::try_from(replicas) == Ok(names.len()) {
+        return;
+    }
     let found = match names.as_slice() {
         [] => String::from("there are none"),
         names => format!("there are {}: {}", names.len(), names.join(", ")),
     };
     let advice = match names.len() {
         fitting @ (3 | 5) => format!(
-            "delete the inactive set and create it with {fitting} replicas and the state Active, because replicas is \
-             immutable"
+            "delete the inactive set, and activate the one with {fitting} replicas that Capstan then generates; without \
+             its controllers, create it; replicas is immutable"
         ),
         _ => String::from("create or delete Machines first, so that there are 3 or 5 of them"),
     };
@@ -325,11 +356,14 @@ pub fn table() -> Vec<RuleInfo> {
     table.extend(domains::table());
     table.extend(provider_spec::table());
     table.extend(template_metadata::table());
+    table.extend(machine_spec::table());
+    table.extend(owners::table());
     table.extend(records::table());
     table.extend(annotations::table());
     table.extend(authority::table());
     table.extend(control_plane::table());
     table.extend(rollout::table());
+    table.extend(selector_members::table());
     table.extend(selector_scope::table());
     table.extend(shared_indexes::table());
     table.extend(deletion::table());

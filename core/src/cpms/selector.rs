@@ -93,13 +93,47 @@ impl Selector {
 
     /// Whether the selector matches these labels.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.0.iter().all(|requirement| match requirement {
-            Requirement::Equals(key, value) => labels.get(key) == Some(value),
-            Requirement::In(key, values) => labels.get(key).is_some_and(|value| values.contains(value)),
-            Requirement::NotIn(key, values) => labels.get(key).is_none_or(|value| !values.contains(value)),
-            Requirement::Exists(key) => labels.contains_key(key),
-            Requirement::DoesNotExist(key) => !labels.contains_key(key),
-        })
+        self.0.iter().all(|requirement| requirement.matches(labels))
+    }
+
+    /// The requirements that these labels do not meet: the key, and the requirement as text.
+    pub fn failing(&self, labels: &BTreeMap<String, String>) -> impl Iterator<Item = (&str, String)> {
+        let failing = self.0.iter().filter(|requirement| !requirement.matches(labels));
+        failing.map(|requirement| (requirement.key(), requirement.to_string()))
+    }
+}
+
+impl Requirement {
+    fn key(&self) -> &str {
+        match self {
+            Self::Equals(key, _)
+            | Self::In(key, _)
+            | Self::NotIn(key, _)
+            | Self::Exists(key)
+            | Self::DoesNotExist(key) => key,
+        }
+    }
+
+    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        match self {
+            Self::Equals(key, value) => labels.get(key) == Some(value),
+            Self::In(key, values) => labels.get(key).is_some_and(|value| values.contains(value)),
+            Self::NotIn(key, values) => labels.get(key).is_none_or(|value| !values.contains(value)),
+            Self::Exists(key) => labels.contains_key(key),
+            Self::DoesNotExist(key) => !labels.contains_key(key),
+        }
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Equals(key, value) => write!(f, "{key}={value}"),
+            Self::In(key, values) => write!(f, "{key} in ({})", values.join(",")),
+            Self::NotIn(key, values) => write!(f, "{key} notin ({})", values.join(",")),
+            Self::Exists(key) => f.write_str(key),
+            Self::DoesNotExist(key) => write!(f, "!{key}"),
+        }
     }
 }
 
@@ -110,13 +144,7 @@ impl fmt::Display for Selector {
             if position > 0 {
                 f.write_str(",")?;
             }
-            match requirement {
-                Requirement::Equals(key, value) => write!(f, "{key}={value}")?,
-                Requirement::In(key, values) => write!(f, "{key} in ({})", values.join(","))?,
-                Requirement::NotIn(key, values) => write!(f, "{key} notin ({})", values.join(","))?,
-                Requirement::Exists(key) => f.write_str(key)?,
-                Requirement::DoesNotExist(key) => write!(f, "!{key}")?,
-            }
+            requirement.fmt(f)?;
         }
         Ok(())
     }

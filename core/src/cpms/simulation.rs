@@ -332,6 +332,7 @@ impl World {
                 *machine = serde_json::from_value(value).unwrap();
                 machine.metadata.resource_version = version;
             }
+            Action::RemoveMember(_) => unreachable!("the operator removes members"),
             Action::PatchSet(patch) | Action::Records(patch) => json_patch::merge(&mut self.set, patch),
         }
         true

@@ -135,9 +135,13 @@ fn release(state: &State, machine: &MachineState) -> Result<Step, Box<Held>> {
         return Err(waits(message));
     }
     if state.machines.len() == 1 {
-        return Ok(remove_hook(state, machine, None, "it is the last machine"));
+        if !state.has_data() {
+            return Ok(remove_hook(state, machine, None, "the control plane has no data yet"));
+        }
+        let message = format!("machine {name} is the last one, and another one must join before it goes");
+        return Err(waits(message));
     }
-    if !safety::serves_without(state, name) {
+    if !safety::serves_after(state, machine) {
         let message = format!("no machine except {name} has healthy components");
         return Err(held(WaitReason::MachineRemoved, message, true));
     }

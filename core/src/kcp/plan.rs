@@ -277,12 +277,15 @@ fn member_missing(state: &State, now: Timestamp) -> Option<Degradation> {
 /// All machines are being deleted, and none can take over before one of them is gone.
 fn all_leave(state: &State, plan: &Plan) -> Option<Degradation> {
     let is_resolved = plan.steps.iter().any(Step::is_disruptive);
+    let names: Vec<&str> = state.machines.iter().map(MachineState::name).collect();
     (state.all_leave() && !is_resolved).then(|| Degradation {
         reason: "AllMachinesDeleting",
         message: format!(
-            "all {} machines are being deleted. Each keeps its hook, because the control plane would end with the last \
-             one: a new machine must join first. If the cluster is not needed any more, delete the Cluster",
-            state.machines.len()
+            "all machines are being deleted: {}. The last one keeps its hook, because the control plane would end with \
+             it: a new machine must join first. If the cluster is not needed any more, delete the Cluster. If its data \
+             may be lost, remove the annotation {PRE_TERMINATE_HOOK} from the Machines, and the control plane begins \
+             again",
+            names.join(", ")
         ),
     })
 }

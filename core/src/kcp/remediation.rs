@@ -218,11 +218,9 @@ fn retry<'a>(state: &State, machine: &'a MachineState, now: Timestamp) -> Result
 }
 
 /// Why the machine cannot be deleted now. Before the control plane is initialized, there is no data
-/// to lose. A machine with a Node proves that there is, also if the status is lost or was never
-/// written (V132). `rests`: no other deletion is in progress.
+/// to lose. `rests`: no other deletion is in progress.
 fn refusal<'a>(state: &State, machine: &'a MachineState, rests: bool) -> Option<Decision<'a>> {
-    let has_node = state.machines.iter().any(|machine| machine.node().is_some());
-    if !state.is_initialized() && !has_node {
+    if !state.has_data() {
         return None;
     }
     if state.machines.len() <= 1 {
@@ -243,7 +241,7 @@ fn refusal<'a>(state: &State, machine: &'a MachineState, rests: bool) -> Option<
         let message = String::from("the etcd members are unknown");
         return Some(deferred(machine, message, None));
     }
-    if !safety::serves_without(state, machine.name()) {
+    if !safety::serves_after(state, machine) {
         let message = String::from("no other machine has healthy components");
         return Some(impossible(machine, message));
     }

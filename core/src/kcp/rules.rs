@@ -38,12 +38,24 @@ pub fn validate(edit: &Edit<'_>, gates: Gates) -> Verdict {
     let mut verdict = Verdict::default();
     let old = edit.old.map(Stored::whole);
     match (edit.object, edit.subresource) {
-        (Some(object), "scale") => scale::judge(object, old.as_deref(), &mut verdict.violations),
+        (Some(object), "scale") => {
+            scale::judge(object, old.as_deref(), &mut verdict.violations);
+            let stored: Option<KubeadmControlPlane> = old.as_deref().and_then(|old| read(old).ok());
+            if let (true, Some(old)) = (verdict.allowed(), stored) {
+                let wanted = object.pointer("/spec/replicas").and_then(Value::as_i64);
+                verdict
+                    .warnings
+                    .extend(advice::fewer_machines(&old.spec, wanted.unwrap_or(0)));
+            }
+        }
         (Some(object), "") => {
             judge(object, old.as_deref(), gates, &mut verdict.violations);
-            let stored = old.as_deref().and_then(|old| read(old).ok());
-            if let (true, Some(old), Ok(new)) = (verdict.allowed(), stored, read(object)) {
+            let stored: Option<KubeadmControlPlane> = old.as_deref().and_then(|old| read(old).ok());
+            let new: Option<KubeadmControlPlane> = read(object).ok();
+            if let (true, Some(old), Some(new)) = (verdict.allowed(), stored, new) {
                 verdict.warnings.extend(advice::rollout(&old, &new));
+                let wanted = new.spec.replicas.map_or(1, i64::from);
+                verdict.warnings.extend(advice::fewer_machines(&old.spec, wanted));
             }
         }
         _ => {}

@@ -3,7 +3,7 @@
 //!
 //! The numbers of etcd are those of `model::quorum_after`. An unknown component is not healthy.
 
-use super::state::{MachineState, State, condition};
+use super::state::{MachineState, State, condition, possible_members};
 use crate::model::{EtcdMember, MembershipChange, Quorum, quorum_after};
 
 /// The components that serve the API on a machine. The etcd member is not one of them: the quorum
@@ -30,6 +30,29 @@ pub(super) fn serves_with_addition(state: &State) -> bool {
 pub(super) fn serves_without(state: &State, name: &str) -> bool {
     let mut others = state.machines.iter().filter(|machine| machine.name() != name);
     others.any(|machine| serves(state, machine))
+}
+
+/// Whether the API is served after this machine is removed as far as it was before: another machine
+/// serves it, or this one does not.
+pub(super) fn serves_after(state: &State, machine: &MachineState) -> bool {
+    serves_without(state, machine.name()) || takes_no_part(state, machine)
+}
+
+/// Whether a machine certainly does not serve the API: it never joined, or its etcd member does not
+/// work, without which its API server does not work either. The conditions of the pods alone do not
+/// tell: they are false for every machine that is being deleted (V198).
+fn takes_no_part(state: &State, machine: &MachineState) -> bool {
+    let reported = state.reported.iter().flat_map(|reported| &reported.members);
+    let voters: Vec<&str> = reported
+        .filter(|member| !member.learner)
+        .map(|member| member.name.as_str())
+        .collect();
+    let may_vote = possible_members(machine, state)
+        .iter()
+        .any(|member| voters.contains(member));
+    let never_joined = machine.node().is_none() && !may_vote;
+    let has_no_etcd = state.is_etcd_managed() && machine.is_false(condition::ETCD_MEMBER);
+    never_joined || (has_no_etcd && !machine.is_true(condition::API_SERVER))
 }
 
 /// The quorum after a change, if it is not safe.

@@ -335,11 +335,17 @@ impl State {
         self.machines.iter().filter(|machine| machine.is_deleting())
     }
 
-    /// Whether several machines exist, and all are being deleted and keep their hooks: none of them
-    /// goes while no other one stays.
+    /// Whether the machines may have data that the control plane needs. A machine with a Node
+    /// proves that there is some, also if the status is lost or was never written (V132).
+    pub(super) fn has_data(&self) -> bool {
+        self.is_initialized() || self.machines.iter().any(|machine| machine.node().is_some())
+    }
+
+    /// Whether all machines are being deleted and keep their hooks: the last of them goes only
+    /// after another one joined.
     pub fn all_leave(&self) -> bool {
         let leaves = |machine: &MachineState| machine.is_deleting() && machine.has(PRE_TERMINATE_HOOK);
-        self.machines.len() > 1 && self.machines.iter().all(leaves)
+        !self.machines.is_empty() && self.machines.iter().all(leaves) && self.has_data()
     }
 
     /// The version to which the Cluster is upgraded before the control plane has that version.

@@ -29,8 +29,9 @@ pub enum Deviation<'v> {
     Unknown {
         /// The path from the provider spec.
         path: String,
-        /// A known field of a similar name that is absent, to suggest it.
-        similar: Option<&'static str>,
+        /// A known field of a similar name, to suggest it: one that is absent, otherwise one that
+        /// is present.
+        similar: Option<Similar>,
     },
     /// The name of the field differs from that of another field of the object in case only.
     /// Providers that decode with Go's `encoding/json` read it as that field.
@@ -40,6 +41,16 @@ pub enum Deviation<'v> {
         /// The name of the known field.
         field: &'static str,
     },
+}
+
+/// A known field whose name is similar to an unknown one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Similar {
+    /// Its name.
+    pub field: &'static str,
+    /// Whether the object has it beside the unknown field, as after a merge patch with a misspelt
+    /// name.
+    pub is_present: bool,
 }
 
 /// The fields of the provider spec of a platform with their types; `None` if the types are not
@@ -168,7 +179,7 @@ impl<'v> Walk<'v> {
 /// The deviation of a name that no known field has.
 fn unknown<'v>(
     path: String,
-    mut fields: impl Iterator<Item = &'static str> + Clone,
+    fields: impl Iterator<Item = &'static str> + Clone,
     object: &Map<String, Value>,
     name: &str,
 ) -> Deviation<'v> {
@@ -177,21 +188,21 @@ fn unknown<'v>(
         Some(field) => Deviation::OtherCase { path, field },
         None => Deviation::Unknown {
             path,
-            similar: similar_absent(fields.by_ref(), object, name),
+            similar: most_similar(fields, object, name),
         },
     }
 }
 
-/// The known field that is absent from the object and whose name is most similar to `name`, if one
-/// is similar.
-fn similar_absent(
+/// The known field whose name is most similar to `name`, if one is similar. One that is absent from
+/// the object comes first.
+fn most_similar(
     fields: impl Iterator<Item = &'static str>,
     object: &Map<String, Value>,
     name: &str,
-) -> Option<&'static str> {
-    let absent = fields.filter(|field| !object.contains_key(*field));
-    let similar = absent.filter_map(|field| Some((distance(field, name)?, field)));
-    similar.min().map(|(_, field)| field)
+) -> Option<Similar> {
+    let similar = fields.filter_map(|field| Some((object.contains_key(field), distance(field, name)?, field)));
+    let (is_present, _, field) = similar.min()?;
+    Some(Similar { field, is_present })
 }
 
 #[cfg(test)]
@@ -239,23 +250,23 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_field_suggests_an_absent_field_of_a_similar_name() {
+    fn w102_an_unknown_field_suggests_a_field_of_a_similar_name_also_one_that_is_present() {
         let suggestion = |value: Value| match of(&value).as_slice() {
-            [Deviation::Unknown { path, similar }] => (path.clone(), *similar),
+            [Deviation::Unknown { path, similar }] => (path.clone(), similar.map(|one| (one.field, one.is_present))),
             other => panic!("{other:?}"),
         };
         let unknown = |path: &str, similar| (path.to_owned(), similar);
         assert_eq!(
             suggestion(json!({"instancetype": "m"})),
-            unknown("instancetype", Some("instanceType"))
+            unknown("instancetype", Some(("instanceType", false)))
         );
         assert_eq!(
             suggestion(json!({"instanceTyp": "m", "instanceType": "m"})),
-            unknown("instanceTyp", None)
+            unknown("instanceTyp", Some(("instanceType", true)))
         );
         assert_eq!(
             suggestion(json!({"placement": {"regoin": "r"}})),
-            unknown("placement.regoin", Some("region"))
+            unknown("placement.regoin", Some(("region", false)))
         );
         assert_eq!(suggestion(json!({"colour": 1})), unknown("colour", None));
     }

@@ -27,18 +27,23 @@ pub(super) async fn check(
     (features, found): (&[Feature], &[Value]),
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let secret_remedy = if is_self_managed(args) {
-        "kubectl apply the Secret of the manifests again: the server may not create it (docs/operations.md)."
+    let namespace = &args.choices.namespace;
+    let (absent, empty, remedy) = if is_self_managed(args) {
+        let logs = format!("The server writes it: kubectl -n {namespace} logs deployment/capstan-webhook");
+        let absent =
+            "kubectl apply the Secret of the manifests again: the server may not create it (docs/operations.md).";
+        (absent, "the server has not written it yet", logs)
     } else {
-        "Check the program that issues the certificate (certs/README.md)."
+        let issuer = "Check the program that issues the certificate (certs/README.md).";
+        (issuer, "it has no tls.crt", issuer.to_owned())
     };
     let check = &format!("the Secret {} contains a certificate", secret_name(args));
     match secret(args, client).await {
-        Ok(Some(secret)) => match decoded(&secret, "/data/tls.crt") {
-            Some(pem) => validity(check, &pem, secret_remedy, report),
-            None => report.fail(SECTION, check, "it has no tls.crt", secret_remedy),
+        Ok(Some(secret)) => match decoded(&secret, "/data/tls.crt").filter(|pem| !pem.is_empty()) {
+            Some(pem) => validity(check, &pem, &remedy, report),
+            None => report.fail(SECTION, check, empty, remedy),
         },
-        Ok(None) => report.fail(SECTION, check, "the Secret does not exist", secret_remedy),
+        Ok(None) => report.fail(SECTION, check, "the Secret does not exist", absent),
         Err(error) => report.warn(
             SECTION,
             check,

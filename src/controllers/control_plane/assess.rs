@@ -12,7 +12,8 @@ use capstan_core::control_plane::action::{Plan, Step};
 use capstan_core::control_plane::plan::{plan, question, retry_at};
 use capstan_core::control_plane::spec::{Spec, parse};
 use capstan_core::control_plane::state::{MachineState, State};
-use capstan_core::control_plane::{degraded, health_check, members, removal, status};
+use capstan_core::control_plane::{degraded, health_check, lost_members, members, removal, status};
+use capstan_core::cpms::action::Action;
 use capstan_core::cpms::observed::Observed;
 use capstan_core::cpms::spec::ParseContext;
 use capstan_core::cpms::status::condition;
@@ -209,7 +210,7 @@ impl Assessment {
     pub(super) fn reconcile_at(&self, now: Timestamp) -> Option<Timestamp> {
         let retry = self.read.as_ref().and_then(|read| retry_at(&read.1, now));
         let manages = self.read.as_ref().is_some_and(|read| read.1.manages_members());
-        let waits = manages && !self.plan.waits.is_empty();
+        let waits = manages && (!self.plan.waits.is_empty() || lost_members::is_concerned(&self.plan));
         let ask = waits.then(|| now.checked_add(ASK_AGAIN).ok()).flatten();
         [self.plan.reconcile_at, retry, ask].into_iter().flatten().min()
     }
@@ -255,14 +256,18 @@ impl Assessment {
     }
 
     /// The nodes that the next disruptive step depends on, beside those of the control plane: those
-    /// of the machines. `None` without such a step.
+    /// of the machines, and that of a member that is removed. `None` without such a step.
     pub(super) fn decisive_nodes(&self) -> Option<Vec<String>> {
-        self.plan.disruptive()?;
+        let mut steps = self.plan.steps.iter();
+        let removed = steps.find_map(|step| match &step.action {
+            Action::RemoveMember(member) => Some(member.clone()),
+            _ => None,
+        });
+        if removed.is_none() {
+            self.plan.disruptive()?;
+        }
         let machines = self.read.iter().flat_map(|read| &read.1.machines);
-        Some(
-            machines
-                .filter_map(|machine| machine.node.name().map(str::to_owned))
-                .collect(),
-        )
+        let nodes = machines.filter_map(|machine| machine.node.name().map(str::to_owned));
+        Some(nodes.chain(removed).collect())
     }
 }

@@ -47,5 +47,5 @@ pub fn start(
     let controller = ControlPlanes::new(configuration.options, election.identity.clone())
         .with_etcd(etcd)
         .with_metrics(metrics.clone());
-    Running::new(client, election, metrics.runtime).with(controller, caches.subscribe(), caches)
+    Running::new(client, election, caches.views(), metrics.runtime).with(controller, caches.subscribe(), caches)
 }

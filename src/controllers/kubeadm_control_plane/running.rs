@@ -41,7 +41,7 @@ pub fn start(
     metrics: Metrics,
 ) -> Running {
     let controller = KubeadmControlPlanes::new(managed, election.identity.clone());
-    Running::new(client, election, metrics).with(controller, caches.subscribe(), caches)
+    Running::new(client, election, caches.views(), metrics).with(controller, caches.subscribe(), caches)
 }
 
 /// The same for one shard, with the caches of that shard. It works while this process holds the
@@ -56,5 +56,5 @@ pub fn start_shard(
 ) -> Running {
     let controller = KubeadmControlPlanes::new(managed, shard.name().to_owned());
     let controller = Sharded::new(controller, shard.clone());
-    Running::of_shard(client, election, shard, metrics).with(controller, caches.subscribe(), caches)
+    Running::of_shard(client, election, shard, caches.views(), metrics).with(controller, caches.subscribe(), caches)
 }

@@ -60,5 +60,5 @@ pub fn start(
 ) -> Running {
     let runtime = metrics.runtime.clone();
     let controller = MachinePools::new(managed, mode, watch_with(caches), metrics);
-    Running::new(client, election, runtime).with(controller, caches.subscribe(), caches)
+    Running::new(client, election, caches.views(), runtime).with(controller, caches.subscribe(), caches)
 }

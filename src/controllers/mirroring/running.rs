@@ -50,7 +50,7 @@ pub fn start(
         platforms,
     } = configuration;
     let pairs = || Pairs::new(machine_api_namespace, cluster_api_namespace).of_platforms(platforms.clone());
-    let running = Running::new(client, election, metrics.runtime.clone());
+    let running = Running::new(client, election, caches.views(), metrics.runtime.clone());
     let machines = Mirrored::<Machines>::new(pairs(), metrics.clone());
     let sets = Mirrored::<Sets>::new(pairs(), metrics.clone());
     let checks = Mirrored::<Checks>::new(pairs(), metrics);

@@ -54,6 +54,8 @@ impl Host {
 struct World {
     object: Value,
     hosts: Vec<Host>,
+    /// The voting members whose machine and node are gone.
+    lost: Vec<String>,
     clock: i64,
 }
 
@@ -63,6 +65,7 @@ impl World {
         let mut world = Self {
             object: control_plane(replicas),
             hosts: Vec::new(),
+            lost: Vec::new(),
             clock: 0,
         };
         world.settle();
@@ -150,6 +153,7 @@ impl World {
                     patch["metadata"].as_object_mut().unwrap().remove("resourceVersion");
                     json_patch::merge(&mut self.named(&name).machine, &patch);
                 }
+                Action::RemoveMember(member) => self.lost.retain(|one| one != member),
                 Action::PatchSet(patch) | Action::Records(patch) => {
                     let mut patch = patch.clone();
                     patch["metadata"].as_object_mut().unwrap().remove("resourceVersion");

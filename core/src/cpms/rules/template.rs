@@ -7,7 +7,8 @@ use json_patch::Patch;
 use serde_json::Value;
 
 use super::{
-    Judged, Lookup, TEMPLATE, domains, judge_parse, judge_platform, judge_unknown, parsed, provider_spec, rules_in_cel,
+    Judged, Lookup, TEMPLATE, domains, judge_parse, judge_platform, judge_unknown, parsed, provider_kind,
+    provider_spec, rules_in_cel,
 };
 use crate::cel::rules::{Enforcer, RuleSet};
 use crate::model::{RuleInfo, Stored, Verdict};
@@ -41,9 +42,10 @@ pub fn judge_template(
     if let Some(old) = &old {
         judge_platform(old, &new, lookup, &mut verdict);
     }
+    let is_foreign = provider_kind::judge_cluster(old.is_none(), false, &new, lookup, &mut verdict);
     provider_spec::judge(old.as_ref(), &new, false, lookup, &mut verdict);
     judge_unknown(old.as_ref(), &new, lookup, &mut verdict);
-    let moved = old.as_ref().is_some_and(|old| old.platform() != new.platform());
+    let moved = is_foreign || old.as_ref().is_some_and(|old| old.platform() != new.platform());
     if let Some(spec) = new.spec().filter(|_| !moved && !has_new_violations) {
         let known = old.as_ref().and_then(|old| old.known(&new));
         domains::warn_of_repeats(old.as_ref(), &new, spec, &mut verdict);
@@ -74,6 +76,7 @@ pub fn template_table() -> Vec<RuleInfo> {
         [
             "cpms-platform-immutable",
             "cpms-provider-spec-kind-immutable",
+            "cpms-provider-spec-kind-of-machines",
             "cpms-readable",
         ]
         .contains(&rule.id.as_str())

@@ -37,14 +37,16 @@ pub(super) fn judge(old: Option<&Judged<'_>>, new: &Judged<'_>, activated: bool,
 
 fn invalid(judged: &Judged<'_>) -> Vec<InvalidMetadata> {
     let metadata = judged.machine().and_then(|machine| machine.get("metadata"));
-    let pairs = |field: &str| -> BTreeMap<String, String> {
-        let map = metadata.and_then(|metadata| metadata.get(field)?.as_object());
-        let pairs = map.into_iter().flatten();
-        pairs
-            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-            .collect()
-    };
-    invalid_metadata(&pairs("labels"), &pairs("annotations"))
+    invalid_metadata(&pairs(metadata, "labels"), &pairs(metadata, "annotations"))
+}
+
+/// The texts of a map in metadata.
+pub(super) fn pairs(metadata: Option<&Value>, field: &str) -> BTreeMap<String, String> {
+    let map = metadata.and_then(|metadata| metadata.get(field)?.as_object());
+    let pairs = map.into_iter().flatten();
+    pairs
+        .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+        .collect()
 }
 
 /// The rule of this module.

@@ -1,6 +1,6 @@
 //! What an update does to the machines that run. The result is a warning, and never a refusal.
 
-use super::table::ROLLOUT;
+use super::table::{FEWER_MACHINES, ROLLOUT};
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::{IntOrString, KubeadmControlPlane, Spec};
 use crate::kcp::outdated::{changes_between, summary};
 use crate::model::Warning;
@@ -34,6 +34,30 @@ fn rollout_after(old: &Spec, new: &Spec) -> Option<Warning> {
     Some(Warning::new(ROLLOUT.id(), text))
 }
 
+/// Warns of a smaller number of machines than `old` has. A manifest without the number asks for one
+/// machine, which is its default.
+pub(super) fn fewer_machines(old: &Spec, after: i64) -> Option<Warning> {
+    let before = i64::from(old.replicas.unwrap_or(1));
+    if after < 1 || after >= before {
+        return None;
+    }
+    let has_local_etcd = !old.kubeadm_config_spec.cluster_configuration.has_external_etcd();
+    let to = match after {
+        1 => String::from("1, which is also the default of a manifest without it"),
+        after => after.to_string(),
+    };
+    let one_left = match after {
+        1 if has_local_etcd => ", and etcd with one member tolerates no failure",
+        1 => ", and one machine tolerates no failure",
+        _ => "",
+    };
+    let text = format!(
+        "spec.replicas changes from {before} to {to}: {} of {before} machines are deleted, one after the other{one_left}",
+        before - after
+    );
+    Some(Warning::new(FEWER_MACHINES.id(), text))
+}
+
 /// The order of a creation and a deletion.
 fn order(spec: &Spec) -> &'static str {
     let surge = spec.rollout.strategy.rolling_update.max_surge.as_ref();
@@ -41,5 +65,70 @@ fn order(spec: &Spec) -> &'static str {
         "a machine is deleted before its replacement is created"
     } else {
         "a replacement is created before a machine is deleted"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::validate;
+    use crate::kcp::spec::Gates;
+    use crate::model::{Edit, Operation, Stored, User};
+
+    fn warnings(old: &Value, new: &Value, subresource: &str) -> Vec<String> {
+        let edit = Edit {
+            operation: Operation::Update,
+            subresource,
+            namespace: "ns",
+            name: "cp",
+            object: Some(new),
+            old: Some(old as &dyn Stored),
+            propagation: None,
+            user: &User::default(),
+            dry_run: true,
+        };
+        let verdict = validate(&edit, Gates::default());
+        assert!(verdict.allowed(), "{:?}", verdict.violations);
+        verdict.warnings.into_iter().map(|warning| warning.text).collect()
+    }
+
+    fn of(replicas: i64) -> Value {
+        json!({
+            "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2",
+            "kind": "KubeadmControlPlane",
+            "metadata": {"name": "cp", "namespace": "ns"},
+            "spec": {
+                "replicas": replicas,
+                "version": "v1.33.1",
+                "machineTemplate": {"spec": {"infrastructureRef": {"apiGroup": "example.org", "kind": "T", "name": "t"}}},
+            },
+        })
+    }
+
+    #[test]
+    fn w118_fewer_machines_are_warned_of() {
+        let scale =
+            |replicas: i64| json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": replicas}});
+        for (before, after, expected) in [
+            (
+                3,
+                1,
+                "spec.replicas changes from 3 to 1, which is also the default of a manifest without it: 2 of 3 machines \
+                 are deleted, one after the other, and etcd with one member tolerates no failure",
+            ),
+            (
+                5,
+                3,
+                "spec.replicas changes from 5 to 3: 2 of 5 machines are deleted, one after the other",
+            ),
+        ] {
+            assert_eq!(warnings(&of(before), &of(after), ""), [expected]);
+            assert_eq!(warnings(&of(before), &scale(after), "scale"), [expected]);
+        }
+        for (before, after) in [(3, 3), (1, 3)] {
+            assert!(warnings(&of(before), &of(after), "").is_empty());
+            assert!(warnings(&of(before), &scale(after), "scale").is_empty());
+        }
     }
 }

@@ -163,6 +163,8 @@ rules! {
         "kcp-version-downgrade", "spec.version", "must not be lower than the current version").on_update();
     ROLLOUT = Rule::new(
         "kcp-rollout", "spec", "warns of the changes that replace machines").on_update();
+    FEWER_MACHINES = Rule::new(
+        "kcp-fewer-machines", "spec.replicas", "warns of the machines that a smaller number deletes").on_update();
     CORE_DNS = Rule::new(
         "kcp-core-dns-path", "spec.kubeadmConfigSpec.clusterConfiguration.dns.imageTag",
         "must be a version to which the configuration of CoreDNS can be migrated").on_update();

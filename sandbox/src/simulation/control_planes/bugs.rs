@@ -68,6 +68,8 @@ bugs! {
         "No new machine is ever current.";
     MembersStay "members-stay" in "own-members" violates ["H1", "H12"]
         "The controller takes a member for removed that is still there.";
+    LostHidden "lost-hidden" in "own-members" violates ["H4", "H12", "H1", "ESR"]
+        "Without an etcd operator, the controller does not see a member that has no machine.";
     AllAnswer "all-answer" in "own-members" violates ["H1", "H4", "H5"]
         "Without an etcd operator, every member counts as healthy.";
 }

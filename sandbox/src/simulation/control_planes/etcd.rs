@@ -19,6 +19,7 @@ use crate::infrastructure::etcd::{Ailments, Host, Members, Observed, Step, is_ho
 use crate::simulation::engine::schedule::{MINUTE, SECOND};
 use crate::simulation::engine::world::{Actor, World};
 
+use super::bugs::Bug;
 use super::state::{Event, Plane};
 use super::{kinds, objects};
 
@@ -344,6 +345,8 @@ impl Plane {
             return Err("they do not answer".to_owned());
         }
         let members = &self.etcd.members;
+        let hides = self.setup.bug == Some(Bug::LostHidden);
+        let is_shown = |name: &&String| !hides || self.machines.contains_key(*name);
         let shown = |name: &String, is_learner: bool| EtcdMember {
             // A member that has not started has no name.
             name: match self.etcd.starting.contains(name) {
@@ -353,8 +356,10 @@ impl Plane {
             is_learner,
             is_healthy: self.is_healthy(name),
         };
-        let voters = members.voters.iter().map(|name| shown(name, false));
-        let learners = members.learners.iter().map(|name| shown(name, true));
+        let voters = members.voters.iter().filter(is_shown);
+        let voters = voters.map(|name| shown(name, false));
+        let learners = members.learners.iter().filter(is_shown);
+        let learners = learners.map(|name| shown(name, true));
         Ok(voters.chain(learners).collect())
     }
 }

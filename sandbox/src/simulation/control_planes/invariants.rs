@@ -28,7 +28,8 @@ pub const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         id: "H4",
-        text: "a machine is created only while all others have a ready node, and at most one member is not healthy",
+        text: "a machine is created only while all others have a ready node, and at most one member is not healthy; \
+               without an etcd operator, none that has no machine",
     },
     Invariant {
         id: "H5",

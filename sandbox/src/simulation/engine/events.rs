@@ -54,8 +54,8 @@ pub(super) enum Due<M, E> {
     /// A call reaches the API server. Its answer may be lost, or its process may be killed after
     /// it.
     Arrive { sent: Box<Sent>, lost: bool, crash: bool },
-    /// A call reaches the API server long after its client gave up, or after its process was killed,
-    /// with what was true when it was sent.
+    /// A call reaches the API server long after its client gave up, or after its process was
+    /// killed, with what was true when it was sent.
     ArriveLate { sent: Box<Sent>, moments: Vec<M> },
     /// An answer reaches its process.
     Answer {

@@ -224,8 +224,9 @@ impl<E: Environment> World<E> {
         self.after(delay, due);
     }
 
-    /// A call arrives whose sender gave it up or was killed. It is judged by what was true when it was sent, and
-    /// its sender, which may base its next reconcile on something else, does not learn of it.
+    /// A call arrives whose sender gave it up or was killed. It is judged by what was true when it
+    /// was sent, and its sender, which may base its next reconcile on something else, does not
+    /// learn of it.
     pub(super) fn arrive_late(&mut self, mut sent: Sent, moments: Vec<E::Moment>) {
         let (replica, task) = (sent.replica, sent.task);
         if !self.environment.answers() {

@@ -51,7 +51,7 @@ fn most(moment: &Stored) -> usize {
         .any(|one| outdated(moment, one, control_plane));
     let usual = replicas(control_plane) + if rolls { surge(control_plane) } else { 0 };
     // A machine takes over from machines that are all being deleted.
-    let all_leave = machines(moment) > 1 && moment.all(&CLUSTER_API_MACHINES).all(is_deleting);
+    let all_leave = machines(moment) > 0 && moment.all(&CLUSTER_API_MACHINES).all(is_deleting);
     if all_leave {
         usual.max(machines(moment) + 1)
     } else {
@@ -149,7 +149,7 @@ pub(super) fn a_deletion_has_a_reason(change: &Change<'_>) -> Judged {
 }
 
 /// K7: the hook of a machine goes after all other hooks. It goes after its member, if that was
-/// reported, unless the control plane is removed or the machine is the last one.
+/// reported, unless the control plane is removed.
 pub(super) fn a_member_goes_before_the_hook(change: &Change<'_>) -> Judged {
     let (Some(machine), Some(before), Some(after)) = (machine(change), change.before, change.after) else {
         return Ok(());
@@ -169,13 +169,12 @@ pub(super) fn a_member_goes_before_the_hook(change: &Change<'_>) -> Judged {
             name(machine)
         )
     })?;
-    let last = change.moments.iter().any(|moment| machines(moment) <= 1);
     let clusters = change.companion::<SimulatedClusters>().map(SimulatedClusters::lock);
     let Some(managed) = clusters else { return Ok(()) };
     let own = name(machine);
     let node = node_of(own);
     let is_left = managed.members.contains_key(&node) && managed.is_reported(&node);
-    check(last || !is_left, || {
+    check(!is_left, || {
         format!("machine {own} loses its hook before its etcd member is removed")
     })
 }

@@ -20,7 +20,12 @@ fn member(host: &Host) -> Option<EtcdMember> {
 
 /// The state as Capstan reads it, which asks the members itself.
 fn state(world: &World) -> State {
-    let members = world.hosts.iter().filter_map(member).collect();
+    let lost = world.lost.iter().map(|name| EtcdMember {
+        name: name.clone(),
+        is_learner: false,
+        is_healthy: false,
+    });
+    let members = world.hosts.iter().filter_map(member).chain(lost).collect();
     let observed = Observed {
         etcd: None,
         own_members: Some(Ok(members)),
@@ -171,4 +176,148 @@ fn the_hook_is_removed_where_the_etcd_operator_manages_the_members_and_with_the_
         (3, 3),
         "the finalizer stays until then"
     );
+}
+
+/// The machine and the node of a host disappear, and its member stays behind.
+fn lose(world: &mut World, position: usize) -> String {
+    let name = world.hosts.remove(position).name().to_owned();
+    world.lost.push(name.clone());
+    name
+}
+
+/// The plan removes this member and does nothing else.
+fn removes(world: &World, member: &str) {
+    let (state, plan) = next(world);
+    let [step] = plan.steps.as_slice() else {
+        panic!("{plan:?}");
+    };
+    assert_eq!(removed_by(&state, step), Some(member), "{step:?}");
+    assert!(is_release(&state, step), "a live read confirms it");
+    assert!(plan.degraded.is_empty(), "{plan:?}");
+}
+
+/// The plan creates and deletes nothing, and the degradation has these parts.
+fn is_degraded(state: &State, world: &World, parts: &[&str]) {
+    let plan = plan(&world.spec(), state);
+    let harmful = |step: &&Step| step.is_disruptive() || matches!(step.action, Action::RemoveMember(_));
+    assert_eq!(plan.steps.iter().find(harmful), None, "{plan:?}");
+    let [reason] = plan.degraded.as_slice() else {
+        panic!("{plan:?}");
+    };
+    assert_eq!(reason.reason, "LostEtcdMember");
+    for part in parts.iter().chain(&["etcdctl member remove"]) {
+        assert!(reason.message.contains(part), "{part}: {}", reason.message);
+    }
+}
+
+#[test]
+fn v220_a_member_that_is_left_behind_is_removed_before_a_machine_is_created() {
+    // The machine went without its hook.
+    let mut world = hooked(3);
+    let name = lose(&mut world, 0);
+    removes(&world, &name);
+    let (_, plan) = next(&world);
+    world.execute(&plan);
+    let (_, plan) = next(&world);
+    assert!(matches!(plan.disruptive().unwrap().action, Action::Create { .. }));
+    // The same during a rollout, in which the number of machines is right again.
+    let mut world = hooked(3);
+    world.lost.push("gone".to_owned());
+    world.object["spec"]["providerSpec"]["value"]["instanceType"] = json!("m6i.8xlarge");
+    removes(&world, "gone");
+    let (_, plan) = next(&world);
+    world.execute(&plan);
+    let (_, plan) = next(&world);
+    assert!(matches!(plan.disruptive().unwrap().action, Action::Create { .. }));
+}
+
+#[test]
+fn v220_a_member_without_a_machine_stays_while_it_answers_or_joins() {
+    let mut world = hooked(3);
+    let name = lose(&mut world, 0);
+    let of = |world: &World, change: &dyn Fn(&mut EtcdMember)| {
+        let mut observed = state(world).observed;
+        let Some(Ok(members)) = &mut observed.own_members else {
+            panic!()
+        };
+        members.iter_mut().filter(|member| member.name == name).for_each(change);
+        let state = State::observe(&world.spec(), observed);
+        let plan = plan(&world.spec(), &state);
+        let removed = plan
+            .steps
+            .iter()
+            .find_map(|step| removed_by(&state, step).map(str::to_owned));
+        (removed, plan)
+    };
+    let (removed, plan) = of(&world, &|member| member.is_healthy = true);
+    assert_eq!((removed, plan.degraded.len()), (None, 0));
+    let (removed, plan) = of(&world, &|member| member.name.clear());
+    assert_eq!((removed, plan.degraded.len()), (None, 0));
+    assert_eq!(waits_for(&plan), [WaitReason::EtcdMembers], "{plan:?}");
+    // The learner may be that of the machine, whose node is not linked yet.
+    world.hosts[0].machine["status"] = json!(null);
+    let (removed, plan) = of(&world, &|member| member.is_learner = true);
+    assert_eq!((removed, plan.degraded.len()), (None, 0));
+}
+
+#[test]
+fn v220_while_a_lost_member_stays_nothing_is_created_or_deleted_and_the_remedy_is_named() {
+    let mut world = hooked(5);
+    let name = lose(&mut world, 0);
+    world.object["spec"]["replicas"] = json!(3);
+    // The member may be that of a machine whose node is not known yet.
+    let joining = world.hosts[0].name().to_owned();
+    let status = world.hosts[0].machine["status"].take();
+    is_degraded(&state(&world), &world, &[&name, &joining]);
+    // A machine that is being deleted needs no member.
+    world.delete(&joining);
+    removes(&world, &name);
+    world.hosts[0].machine["status"] = status;
+    removes(&world, &name);
+    // Its node is still there.
+    let mut observed = state(&world).observed;
+    let node = json!({"metadata": {"name": name}});
+    observed.nodes.push(Arc::new(serde_json::from_value(node).unwrap()));
+    let state_with_node = State::observe(&world.spec(), observed);
+    is_degraded(&state_with_node, &world, &[&name, &format!("Node {name}")]);
+    // A machine without the labels of the control plane has the node.
+    let mut observed = state(&world).observed;
+    let worker = json!({"metadata": {"name": "stray"}, "spec": {}, "status": {"nodeRef": {"name": name}}});
+    observed
+        .machines
+        .push(Arc::new(serde_json::from_value(worker).unwrap()));
+    let state_with_machine = State::observe(&world.spec(), observed);
+    is_degraded(&state_with_machine, &world, &[&name, "machine stray"]);
+    // The members have other names than their nodes.
+    let mut observed = state(&world).observed;
+    let Some(Ok(members)) = &mut observed.own_members else {
+        panic!()
+    };
+    for (member, number) in members.iter_mut().zip(0..) {
+        (member.name, member.is_healthy) = (format!("etcd-{number}"), number > 0);
+    }
+    let renamed = State::observe(&world.spec(), observed);
+    is_degraded(&renamed, &world, &["etcd-0", "the name of its node"]);
+    // The others have no majority.
+    world.hosts[1].member = Member::Unhealthy;
+    world.hosts[2].member = Member::Unhealthy;
+    is_degraded(&state(&world), &world, &[&name, "2 of 4 voting members"]);
+}
+
+#[test]
+fn v220_the_etcd_operator_removes_the_members_that_it_manages() {
+    let mut world = hooked(3);
+    let name = lose(&mut world, 0);
+    let mut observed = world.observed();
+    let text = format!("EtcdMembersAvailable: 2 of 3 members are available, {name} is unhealthy");
+    let etcd = json!({"metadata": {"name": "etcd"}, "status": {"conditions": [
+        {"type": "Available", "status": "True", "message": text}, {"type": "Degraded", "status": "False"}]}});
+    observed.etcd = Some(Arc::new(serde_json::from_value(etcd).unwrap()));
+    let state = State::observe(&world.spec(), observed);
+    let plan = plan(&world.spec(), &state);
+    assert!(
+        plan.steps.iter().all(|step| removed_by(&state, step).is_none()),
+        "{plan:?}"
+    );
+    assert!(plan.degraded.is_empty(), "{plan:?}");
 }

@@ -59,7 +59,7 @@ fn list_voters(observed: &mut Observed, voters: &[&str]) {
 }
 
 #[test]
-fn nothing_is_created_or_deleted_while_a_member_is_a_learner_that_the_etcd_operator_counts() {
+fn v221_nothing_is_created_or_deleted_while_a_member_is_a_learner_that_the_etcd_operator_counts() {
     let grows = growing();
     let mut shrinks = World::settled(5);
     shrinks.object["spec"]["replicas"] = json!(3);
@@ -73,7 +73,11 @@ fn nothing_is_created_or_deleted_while_a_member_is_a_learner_that_the_etcd_opera
             panic!("{one_learns:?}");
         };
         assert_eq!(wait.reason, WaitReason::EtcdMembers);
-        let message = format!("the etcd member of machine {} does not vote yet", names[0]);
+        let message = format!(
+            "the etcd member of machine {} does not vote yet: the ConfigMap etcd-endpoints in openshift-etcd does not \
+             list 10.0.0.1",
+            names[0]
+        );
         assert_eq!(wait.message, message);
         // Nodes without an address, and clusters without the list, do not wait for it.
         let without_addresses = plan_with(&world, |observed| observed.voters = Some(BTreeSet::new()));

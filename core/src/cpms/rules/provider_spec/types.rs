@@ -3,7 +3,7 @@
 use super::{Findings, Template, path};
 use crate::model::{Verdict, Violation, ViolationKind, Warning};
 use crate::platforms::ProviderSpec;
-use crate::platforms::check::{Deviation, deviations};
+use crate::platforms::check::{Deviation, Similar, deviations};
 
 const TYPE: &str = "cpms-provider-spec-type";
 const UNKNOWN_FIELD: &str = "cpms-provider-spec-unknown-field";
@@ -44,7 +44,7 @@ pub(super) fn judge(template: &Template<'_>, found: &mut Findings) {
             Deviation::Unknown {
                 path: field,
                 similar: Some(similar),
-            } => found.unknown_fields.push(format!("{field} (did you mean {similar}?)")),
+            } => found.unknown_fields.push(format!("{field} ({})", question(similar))),
             Deviation::Unknown { path, similar: None } => found.unknown_fields.push(path),
             Deviation::OtherCase { path: misspelt, field } => {
                 let at = path(&misspelt);
@@ -54,6 +54,12 @@ pub(super) fn judge(template: &Template<'_>, found: &mut Findings) {
             }
         }
     }
+}
+
+/// Whether the user meant a known field of a similar name.
+fn question(similar: Similar) -> String {
+    let too = if similar.is_present { ", which is set too" } else { "" };
+    format!("did you mean {}{too}?", similar.field)
 }
 
 /// Warns of unknown fields, in one warning.

@@ -153,10 +153,10 @@ fn v171_a_deletion_that_is_repeated_does_not_remove_the_member_again() {
     assert_eq!(member(&world).as_deref(), Some("n-1"), "the members are unknown");
 }
 
-/// Three machines that a user deleted. Their pods count as not healthy.
-fn all_deleted() -> World {
-    let mut world = World::new("abc");
-    for machine in 0..3 {
+/// Machines that a user deleted. Their pods count as not healthy.
+fn deleted(domains: &str) -> World {
+    let mut world = World::new(domains);
+    for machine in 0..domains.len() {
         world.delete(machine);
         for type_ in [
             condition::API_SERVER,
@@ -172,6 +172,71 @@ fn all_deleted() -> World {
     world
 }
 
+fn all_deleted() -> World {
+    deleted("abc")
+}
+
+#[test]
+fn v198_a_machine_that_never_joined_is_replaced_while_the_only_working_one_is_being_deleted() {
+    let mut world = deleted("a");
+    let mut broken = World::new("ab");
+    broken.without_node(1);
+    broken.unhealthy(1);
+    world.machines.push(broken.machines.remove(1));
+    world.spec()["replicas"] = json!(3);
+    assert_eq!(next(&world), "delete m-1");
+    // A learner serves nothing.
+    let members = |learner: bool| json!([{"name": "n-0"}, {"name": "n-1", "learner": learner}]);
+    world.etcd.as_mut().unwrap()["members"] = members(true);
+    assert_eq!(next(&world), "delete m-1");
+    // The voting member may be that of the machine, and the other machine does not serve.
+    world.etcd.as_mut().unwrap()["members"] = members(false);
+    assert_eq!(next(&world), "waits MachineRemoved CannotBeRemediated");
+}
+
+#[test]
+fn v198_a_machine_whose_etcd_member_is_lost_is_replaced_while_the_others_are_being_deleted() {
+    let mut world = World::new("abc");
+    world.machines.splice(0..2, deleted("ab").machines);
+    world.unhealthy(2);
+    for type_ in [condition::API_SERVER, condition::ETCD_POD] {
+        world.set(2, type_, "Unknown");
+    }
+    world.set(2, condition::ETCD_MEMBER, "Unknown");
+    assert_eq!(
+        next(&world),
+        "waits MachineRemoved CannotBeRemediated",
+        "it may serve the API"
+    );
+    world.set(2, condition::ETCD_MEMBER, "False");
+    assert_eq!(next(&world), "delete m-2");
+    let mut gone = deleted("ab");
+    gone.spec()["replicas"] = json!(3);
+    assert_eq!(next(&gone), "create c join");
+}
+
+#[test]
+fn v199_a_machine_joins_before_the_only_machine_goes() {
+    let world = deleted("a");
+    assert_eq!(next(&world), "create b join");
+    let mut without_quorum = deleted("a");
+    without_quorum.set(0, condition::ETCD_MEMBER, "False");
+    assert_eq!(next(&without_quorum), "waits MachineRemoved EtcdHealthy");
+    assert_eq!(stalled(&computed(&without_quorum)).1, "AllMachinesDeleting");
+    let mut joined = World::new("aa");
+    joined.machines[0] = world.machines[0].clone();
+    joined.spec()["replicas"] = json!(1);
+    assert_eq!(next(&joined), "remove-hook m-0 n-0");
+    // A control plane that never started has nothing to lose.
+    let mut young = deleted("a");
+    young.control_plane["status"]["initialization"] = json!({});
+    let conditions = young.machines[0]["status"]["conditions"].clone();
+    young.without_node(0);
+    young.machines[0]["status"]["conditions"] = conditions;
+    young.etcd = None;
+    assert_eq!(next(&young), "remove-hook m-0 -");
+}
+
 #[test]
 fn v172_a_machine_joins_before_the_last_of_machines_that_are_all_deleted_may_go() {
     let mut world = all_deleted();
@@ -179,11 +244,16 @@ fn v172_a_machine_joins_before_the_last_of_machines_that_are_all_deleted_may_go(
     assert_eq!(stalled(&computed(&world)).0, "False");
     // Without a quorum for the new member, nothing is created, and a condition says why.
     world.set(0, condition::ETCD_MEMBER, "False");
-    assert_eq!(next(&world), "waits MachineRemoved EtcdHealthy");
+    assert_eq!(next(&world), "remove-hook m-0 n-0", "its member does not work");
+    world.set(1, condition::ETCD_MEMBER, "False");
+    assert_eq!(next(&world), "waits EtcdHealthy");
     let status = computed(&world);
     let (is_stalled, reason, message) = stalled(&status);
     assert_eq!((is_stalled, reason), ("True", "AllMachinesDeleting"));
-    assert!(message.contains("all 3 machines"), "{message}");
+    assert!(
+        message.contains("all machines are being deleted: m-0, m-1, m-2."),
+        "{message}"
+    );
     let mut unknown = all_deleted();
     unknown.etcd = None;
     assert_eq!(next(&unknown), "waits MachineRemoved EtcdHealthy");

@@ -48,7 +48,7 @@ fn v94_the_last_known_machine_keeps_its_hook_beside_another_member() {
         .as_array_mut()
         .unwrap()
         .remove(1);
-    assert_eq!(next(&world), "remove-hook m-0 -");
+    assert_eq!(next(&world), "create b join");
 }
 
 #[test]

@@ -246,7 +246,8 @@ fn check(state: &State, step: &Step, setting: Setting) -> Result<(), TestCaseErr
             let repairs = machine.needs_remediation() && state.deleting().all(|other| other.has(PRE_TERMINATE_HOOK));
             prop_assert!(!setting.initialized || repairs || state.deleting().next().is_none());
             prop_assert!(!setting.initialized || state.machines.len() > 1);
-            prop_assert!(!setting.initialized || others_serve(name));
+            let serves = machine.is_true(condition::API_SERVER);
+            prop_assert!(!setting.initialized || others_serve(name) || !serves);
             let has_hook = machine.has(PRE_TERMINATE_HOOK);
             let is_listed = |name: &String| members.is_empty() || members.iter().any(|one| one.name == *name);
             let leaves = machine.member.clone().filter(is_listed);
@@ -267,7 +268,9 @@ fn check(state: &State, step: &Step, setting: Setting) -> Result<(), TestCaseErr
             if let Some(member) = member {
                 prop_assert!(voting(MembershipChange::Remove(member)));
             }
-            prop_assert!(state.machines.len() == 1 || others_serve(name));
+            let serves = machine.is_some_and(|machine| machine.is_true(condition::API_SERVER));
+            prop_assert!(others_serve(name) || !serves || !state.has_data());
+            prop_assert!(state.machines.len() > 1 || !state.has_data(), "the last machine stays");
         }
         Action::Patch(_) | Action::PatchControlPlane(_) => {}
     }

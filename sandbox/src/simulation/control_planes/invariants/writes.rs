@@ -131,9 +131,12 @@ impl World<Plane> {
             let mut standing = moment.standing();
             standing.any(|machine| machine.metadata.name() == member)
         };
+        let own_members = self.environment.setup.own_members;
         let is_fit = |moment: &Moment| {
             let standing = moment.sick.iter().filter(|member| blocks(moment, member)).count();
-            moment.all_ready() && standing == 0 && moment.sick.len() <= 1
+            let is_lost = |member: &String| own_members && !moment.machines.contains_key(member);
+            let lost = moment.sick.iter().any(is_lost);
+            moment.all_ready() && standing == 0 && moment.sick.len() <= 1 && !lost
         };
         if !moments.iter().any(is_fit) {
             let text = format!(

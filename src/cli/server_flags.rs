@@ -1,0 +1,151 @@
+//! The flags of the webhook server, read from its Deployment. They tell which features the server
+//! has, and so which webhooks may be in force.
+//!
+//! This module must never report that a feature is absent when it cannot read the flags: the caller
+//! would remove webhooks that are in force.
+
+use capstan_core::admission::Feature;
+use serde_json::Value;
+
+use super::installed::text;
+
+/// The name of the container in the manifests.
+const CONTAINER: &str = "webhook";
+/// The subcommand of the webhook server. Its flags follow it.
+const SUBCOMMAND: &str = "serve";
+
+/// The flags of a webhook server.
+#[derive(Clone, Debug)]
+pub(super) struct ServerFlags<'a>(Vec<&'a str>);
+
+impl<'a> ServerFlags<'a> {
+    /// Reads the flags from the Deployment of a server. The container is the one with the name of
+    /// the manifests, or else the only one that runs the server.
+    ///
+    /// # Errors
+    /// No container runs the server, or several do. The error is a clause about the Deployment.
+    pub(super) fn of(server: &'a Value) -> Result<Self, String> {
+        let containers = server.pointer("/spec/template/spec/containers");
+        let containers = || containers.and_then(Value::as_array).into_iter().flatten();
+        if let Some(container) = containers().find(|container| text(container, "/name") == CONTAINER) {
+            let flags = flags(container);
+            return flags.ok_or_else(|| format!("its container {CONTAINER} does not have the argument {SUBCOMMAND}"));
+        }
+        let running: Vec<Self> = containers().filter_map(flags).collect();
+        match <[Self; 1]>::try_from(running) {
+            Ok([only]) => Ok(only),
+            Err(several) if several.is_empty() => Err(format!(
+                "it has no container {CONTAINER}, and none with the argument {SUBCOMMAND}"
+            )),
+            Err(several) => Err(format!(
+                "it has no container {CONTAINER}, and {} with the argument {SUBCOMMAND}",
+                several.len()
+            )),
+        }
+    }
+
+    /// Whether a flag without a value is set.
+    fn has(&self, name: &str) -> bool {
+        self.0.contains(&name)
+    }
+
+    /// Whether the server has the webhooks of a feature.
+    pub(super) fn serve(&self, feature: Feature) -> bool {
+        match feature {
+            Feature::Admission => true,
+            feature if feature.is_controllers() => false,
+            feature => self.has(&format!("--{}", feature.name())),
+        }
+    }
+
+    /// The values of a flag. The kubelet replaces `$$` by `$`. The value is a part of the flag, or
+    /// the next argument.
+    pub(super) fn values(&self, name: &str) -> Vec<String> {
+        let next = self.0.iter().skip(1).map(Some).chain([None]);
+        let values = std::iter::zip(&self.0, next).filter_map(|(flag, next)| match flag.strip_prefix(name)? {
+            "" => next.copied(),
+            rest => rest.strip_prefix('='),
+        });
+        values.map(|value| value.replace("$$", "$")).collect()
+    }
+}
+
+/// The arguments after the subcommand of the server; `None` if the container does not run it. The
+/// kubelet appends `args` to `command`.
+fn flags(container: &Value) -> Option<ServerFlags<'_>> {
+    let list = |field| container.get(field).and_then(Value::as_array).into_iter().flatten();
+    let mut arguments = list("command").chain(list("args")).filter_map(Value::as_str);
+    arguments.by_ref().find(|argument| *argument == SUBCOMMAND)?;
+    Some(ServerFlags(arguments.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn features(containers: &Value) -> Result<Vec<&'static str>, String> {
+        let server = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+        let flags = ServerFlags::of(&server)?;
+        let features = Feature::ALL.into_iter().filter(|feature| flags.serve(*feature));
+        Ok(features.map(Feature::name).collect())
+    }
+
+    #[test]
+    fn w110_the_flags_of_the_server_are_found_beside_other_containers_and_in_its_command() {
+        let sidecar = json!({"name": "proxy", "image": "envoy", "args": ["--config", "x"]});
+        let server = json!({"name": "webhook", "args": ["serve", "--control-plane", "--machine-pools"]});
+        let command = json!({"name": "webhook", "args": [],
+            "command": ["/capstan", "serve", "--control-plane", "--machine-pools"]});
+        let both = json!({"name": "webhook", "command": ["/capstan", "serve"],
+            "args": ["--control-plane", "--machine-pools"]});
+        let renamed = json!({"name": "capstan", "args": ["serve", "--control-plane", "--machine-pools"]});
+        let other = json!({"name": "proxy", "args": ["serve", "--mirroring"]});
+        for containers in [
+            json!([server]),
+            json!([sidecar, server]),
+            json!([other, server]),
+            json!([sidecar, command]),
+            json!([both]),
+            json!([sidecar, renamed]),
+        ] {
+            let found = features(&containers).unwrap();
+            assert_eq!(found, ["admission", "control-plane", "machine-pools"], "{containers}");
+        }
+    }
+
+    #[test]
+    fn w110_no_feature_counts_as_dropped_if_the_flags_cannot_be_read() {
+        let shell = json!({"name": "webhook", "command": ["sh", "-c", "capstan serve --control-plane"]});
+        let renamed = json!({"name": "capstan", "args": ["serve"]});
+        let other = json!({"name": "proxy", "args": ["serve"]});
+        for (containers, reason) in [
+            (
+                json!([shell, other]),
+                "its container webhook does not have the argument serve",
+            ),
+            (
+                json!([{"name": "proxy"}]),
+                "it has no container webhook, and none with the argument serve",
+            ),
+            (
+                json!([renamed, other]),
+                "it has no container webhook, and 2 with the argument serve",
+            ),
+            (
+                Value::Null,
+                "it has no container webhook, and none with the argument serve",
+            ),
+        ] {
+            assert_eq!(features(&containers).unwrap_err(), reason, "{containers}");
+        }
+    }
+
+    #[test]
+    fn the_value_of_a_flag_is_a_part_of_it_or_the_next_argument() {
+        let server = json!({"spec": {"template": {"spec": {"containers": [
+            {"name": "webhook", "args": ["serve", "--a=$$(b)", "--ab", "c", "--a", "d"]}]}}}});
+        assert_eq!(ServerFlags::of(&server).unwrap().values("--a"), ["$(b)", "d"]);
+    }
+}

@@ -1,0 +1,187 @@
+//! Objects whose deletion waits for a controller of Capstan. `capstan uninstall` reports them
+//! before it deletes the controllers.
+//!
+//! It must never report an object that another running controller releases, and it writes nothing.
+
+use capstan_core::api::cluster_x_k8s_io;
+use capstan_core::api::infrastructure_cluster_x_k8s_io::{self as infrastructure, PLATFORMS};
+use capstan_core::api::kind::KindInfo;
+use capstan_core::api::kinds;
+use capstan_core::authority::FINALIZER;
+use kube::Client;
+use kube::api::{ApiResource, GroupVersionKind};
+use serde_json::Value;
+
+use super::super::documents::Document;
+use super::super::gather;
+use super::super::installed::{self, text, title};
+use super::super::report::Report;
+use super::{Args, KEPT};
+
+const SECTION: &str = "before the deletion";
+/// The Deployment of the controllers of ControlPlaneMachineSets.
+const CONTROLLERS: &str = "capstan-controllers";
+/// The kinds of both APIs that have the finalizer of the sync controller, beside the infrastructure
+/// machines.
+const MIRRORED: [&KindInfo; 6] = [
+    &kinds::MACHINES,
+    &kinds::MACHINE_SETS,
+    &kinds::MACHINE_HEALTH_CHECKS,
+    &kinds::CLUSTER_API_MACHINES,
+    &kinds::CLUSTER_API_MACHINE_SETS,
+    &kinds::CLUSTER_API_MACHINE_HEALTH_CHECKS,
+];
+/// The versions of Cluster API and of infrastructure machines, the newest first.
+const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
+
+/// What waits for a controller.
+pub(super) struct Held {
+    /// Whether the controllers release machines of a set at this moment.
+    pub(super) is_blocking: bool,
+    /// The objects that keep the finalizer of the sync controller, and the command that releases
+    /// them.
+    mirrored: Option<(String, String)>,
+}
+
+impl Held {
+    /// Finds and reports what waits for a controller.
+    pub(super) async fn find(args: &Args, client: &Client, found: &[Value], report: &mut Report) -> Self {
+        let removes = |name: &str| {
+            let is_named = |object: &&Value| text(object, "/metadata/name") == name;
+            let deployments = found.iter().filter(|object| text(object, "/kind") == "Deployment");
+            deployments.filter(is_named).count() > 0
+        };
+        let is_blocking = removes(CONTROLLERS)
+            && match sets(args, client, report).await {
+                Ok(blocks) => blocks,
+                Err(error) => {
+                    unknown(report, &error);
+                    false
+                }
+            };
+        let mirrored = mirrored(client).await.unwrap_or_else(|error| {
+            unknown(report, &error);
+            None
+        });
+        let held = Self { is_blocking, mirrored };
+        held.report_mirrored(SECTION, report);
+        held
+    }
+
+    /// Repeats after the deletion what a user must do.
+    pub(super) fn repeat(&self, report: &mut Report) {
+        self.report_mirrored(KEPT, report);
+    }
+
+    fn report_mirrored(&self, section: &'static str, report: &mut Report) {
+        if let Some((counts, command)) = &self.mirrored {
+            report.warn(
+                section,
+                format!("{counts} have the finalizer {FINALIZER}"),
+                "without the mirroring controllers, their deletion waits for ever",
+                format!("Read \"Stop mirroring\" in docs/both-apis.md. After uninstall, this releases them: {command}"),
+            );
+        }
+    }
+}
+
+fn unknown(report: &mut Report, error: &anyhow::Error) {
+    report.warn(
+        SECTION,
+        "no object waits for a controller",
+        format!("not known: {error:#}"),
+        "Repeat the command as a user who may list Machines, MachineSets and MachineHealthChecks.",
+    );
+}
+
+/// Reports the sets that are being deleted and own machines. Whether there is one.
+async fn sets(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<bool> {
+    let home = Some(args.namespace.as_str());
+    let list = async |kind: &KindInfo| gather::list(client, &resource(kind), home).await;
+    let sets = list(&kinds::CONTROL_PLANE_MACHINE_SETS).await?;
+    let leaving = sets
+        .iter()
+        .filter(|set| !set.text("/metadata/deletionTimestamp").is_empty());
+    let mut blocks = false;
+    for set in leaving {
+        let machines = list(&kinds::MACHINES).await?;
+        let owned = machines.iter().filter(|machine| is_owned(machine, set)).count();
+        if owned == 0 {
+            continue;
+        }
+        blocks = true;
+        let noun = if owned == 1 { "machine" } else { "machines" };
+        report.fail(
+            SECTION,
+            title(&set.object),
+            format!("it is being deleted, and owns {owned} {noun}, so nothing is deleted"),
+            "Wait until its controller has released the machines and the set is gone. Without the controller, the set \
+             stays, and the garbage collector deletes its machines when its finalizer is removed. If no controller \
+             runs, release the machines by hand (\"Remove Capstan\" in docs/operations.md).",
+        );
+    }
+    Ok(blocks)
+}
+
+fn is_owned(machine: &Document, set: &Document) -> bool {
+    let uid = set.text("/metadata/uid");
+    let owners = machine
+        .object
+        .pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array);
+    owners.into_iter().flatten().any(|owner| text(owner, "/uid") == uid)
+}
+
+/// The numbers of objects with the finalizer of the sync controller, and the command that removes
+/// it. None if OpenShift's sync controller runs, which removes it.
+async fn mirrored(client: &Client) -> anyhow::Result<Option<(String, String)>> {
+    let (mut counts, mut names) = (Vec::new(), Vec::new());
+    for (group, kind, plural) in kinds_of_both_apis() {
+        let mut number = 0;
+        for version in VERSIONS {
+            let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+            let objects = gather::list(client, &resource, None).await?;
+            if !objects.is_empty() {
+                number = objects.iter().filter(|object| has_finalizer(object)).count();
+                break;
+            }
+        }
+        if number > 0 {
+            let name = format!("{plural}.{group}");
+            counts.push(format!("{number} {name}"));
+            names.push(name);
+        }
+    }
+    if names.is_empty() || installed::openshift_syncs(client, cluster_x_k8s_io::NAMESPACE).await? {
+        return Ok(None);
+    }
+    let command = format!(
+        "kubectl get {} -A -o json | jq '.items |= map(select(.metadata.finalizers // [] | index(\"{FINALIZER}\")) | \
+         .metadata.finalizers -= [\"{FINALIZER}\"])' | kubectl replace -f -",
+        names.join(",")
+    );
+    Ok(Some((counts.join(", "), command)))
+}
+
+/// Group, kind and plural of what has the finalizer of the sync controller.
+fn kinds_of_both_apis() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    let machines = PLATFORMS
+        .iter()
+        .map(|platform| (infrastructure::GROUP, platform.machine, platform.machines));
+    MIRRORED
+        .into_iter()
+        .map(|kind| (&*kind.group, &*kind.kind, &*kind.plural))
+        .chain(machines)
+}
+
+fn has_finalizer(object: &Document) -> bool {
+    let finalizers = object.object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    finalizers.into_iter().flatten().any(|one| one == FINALIZER)
+}
+
+fn resource(kind: &KindInfo) -> ApiResource {
+    ApiResource::from_gvk_with_plural(
+        &GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind),
+        &kind.plural,
+    )
+}
