@@ -151,7 +151,7 @@ impl ControlPlanes {
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
             "status": {"conditions": conditions},
         });
-        let patch = state.stored.news(&self.object(), raw, Some(patch))?;
+        let patch = state.stored.unless_repeated(&self.object(), raw, Some(patch))?;
         Some(self.write(Verb::PatchStatus(patch)))
     }
 
@@ -166,7 +166,7 @@ impl ControlPlanes {
         }
         let stored = json!({"metadata": object.metadata, "status": object.status});
         let patch = status_patch(&stored, std::mem::take(content));
-        let patch = state.stored.news(&self.object(), &stored, patch)?;
+        let patch = state.stored.unless_repeated(&self.object(), &stored, patch)?;
         Some(self.write(Verb::PatchStatus(patch)))
     }
 

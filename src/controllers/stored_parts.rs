@@ -24,7 +24,7 @@ impl StoredParts {
     }
 
     /// The patch of the status of an object, unless it only repeats what is not stored.
-    pub(super) fn news(&self, object: &ObjectRef, stored: &Value, patch: Option<Value>) -> Option<Value> {
+    pub(super) fn unless_repeated(&self, object: &ObjectRef, stored: &Value, patch: Option<Value>) -> Option<Value> {
         patch.filter(|patch| !self.of(object).repeats(stored, patch))
     }
 

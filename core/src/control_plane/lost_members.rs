@@ -20,7 +20,7 @@ use crate::model::{Degradation, EtcdMember};
 /// The reason of the degradation by a lost member that stays.
 const LOST_MEMBER: &str = "LostEtcdMember";
 
-/// Whether no machine is created or deleted because of this reason. Everything else goes on.
+/// Whether no machine is created or deleted because of this reason. Everything else continues.
 pub(super) fn is_lost_member(reason: &Degradation) -> bool {
     reason.reason == LOST_MEMBER
 }
@@ -51,7 +51,7 @@ pub(super) fn degraded(state: &State) -> Option<Degradation> {
     })
 }
 
-/// Whether the members must be asked again although no object changes.
+/// Whether the controller must read the members again although no object changes.
 pub fn is_concerned(plan: &Plan) -> bool {
     let mut steps = plan.steps.iter();
     let mut degraded = plan.degraded.iter();

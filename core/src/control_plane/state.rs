@@ -4,8 +4,8 @@
 //! The module decides nothing. A node that is missing and a report that does not parse are values
 //! here.
 
+use core::net::IpAddr;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use jiff::Timestamp;

@@ -38,7 +38,7 @@ pub(super) fn writes(reconciled: &Reconciled<'_, Found>, known: &mut StoredParts
         status.report_failing(error);
     }
     let own = stored::control_plane_patch(&observed.object.value, &status, assessment.initialized, generation, now);
-    let own = known.news(&observed.key, &observed.object.value, own);
+    let own = known.unless_repeated(&observed.key, &observed.object.value, own);
     let own_name = &observed.key.name;
     writes.extend(own.map(|patch| Write::new(&KUBEADM_CONTROL_PLANES, namespace, own_name, Verb::PatchStatus(patch))));
     if !assessment.state.is_paused() {
@@ -52,7 +52,7 @@ pub(super) fn writes(reconciled: &Reconciled<'_, Found>, known: &mut StoredParts
             let withdrawn = withdrawn.contains(machine.as_str()).then_some(OWNER_REMEDIATED);
             let patch = stored::machine_patch(&live.value, conditions, withdrawn.as_slice(), now);
             let object = CLUSTER_API_MACHINES.object(namespace, machine);
-            let patch = known.news(&object, &live.value, patch);
+            let patch = known.unless_repeated(&object, &live.value, patch);
             writes.extend(
                 patch.map(|patch| Write::new(&CLUSTER_API_MACHINES, namespace, machine, Verb::PatchStatus(patch))),
             );

@@ -149,8 +149,8 @@ pub(super) fn a_deletion_has_a_reason(change: &Change<'_>) -> Judged {
 }
 
 /// K7: the hook of a machine goes after all other hooks. It goes after its member, if that was
-/// reported, unless the control plane is removed, or the machine is the only one and the status does
-/// not say yet that the control plane was initialized.
+/// reported, unless the control plane is removed, or the machine is the only one and the status
+/// does not say yet that the control plane was initialized.
 pub(super) fn a_member_goes_before_the_hook(change: &Change<'_>) -> Judged {
     let (Some(machine), Some(before), Some(after)) = (machine(change), change.before, change.after) else {
         return Ok(());
