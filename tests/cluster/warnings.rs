@@ -52,8 +52,9 @@ async fn b18_a_misspelt_field_is_named() {
     assert!(output.success(), "{output}");
     assert!(
         output.stderr.contains(
-            "Warning: spec.template.machines_v1beta1_machine_openshift_io.spec.providerSpec.value.instanceTypes: unknown to \
-             AWSMachineProviderConfig: machines are created with it, and the platform may ignore it; correct a misspelling"
+            "Warning: spec.template.machines_v1beta1_machine_openshift_io.spec.providerSpec.value.instanceTypes (did you \
+             mean instanceType, which is set too?): unknown to AWSMachineProviderConfig: machines are created with it, and \
+             the platform may ignore it"
         ),
         "{output}"
     );

@@ -227,7 +227,11 @@ fn refusal<'a>(state: &State, machine: &'a MachineState, rests: bool) -> Option<
         let message = String::from("the only machine of a control plane cannot be replaced");
         return Some(impossible(machine, message));
     }
-    let mut others = state.machines.iter();
+    // Etcd admits no new member beside a voting one that does not answer, so a machine without a
+    // Node would never join (V223).
+    let prevents_joins =
+        state.is_etcd_managed() && machine.member.is_some() && machine.is_false(condition::ETCD_MEMBER);
+    let mut others = state.machines.iter().filter(|_| !prevents_joins);
     if let Some(other) = others.find(|other| !other.is_unhealthy() && other.node().is_none()) {
         let message = format!("machine {} has no Node yet", other.name());
         return Some(deferred(machine, message, None));

@@ -197,7 +197,9 @@ fn the_only_machine_is_replaced_only_before_initialization() {
 fn other_machines_that_change_defer_a_remediation() {
     let mut creating = world();
     creating.without_node(2);
+    creating.set(0, condition::ETCD_MEMBER, "True");
     assert_eq!(decided(&creating), "deferred m-0: machine m-2 has no Node yet");
+    creating.set(0, condition::ETCD_MEMBER, "False");
     creating.unhealthy(2);
     // Its etcd member has not joined.
     let members = creating.etcd.as_mut().unwrap();
@@ -336,6 +338,27 @@ fn v176_a_replacement_that_cannot_join_does_not_prevent_the_remediation_that_it_
     let members = world.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap();
     members.push(json!({"name": "", "learner": true}));
     assert_eq!(decided(&world), "in progress", "a member joins");
+}
+
+#[test]
+fn v223_a_machine_with_a_lost_member_is_replaced_while_another_machine_cannot_join_because_of_it() {
+    let mut world = World::new("abca");
+    world.unhealthy(0);
+    world.set(0, condition::ETCD_MEMBER, "False");
+    world.without_node(3);
+    let members = |extra: Value| {
+        let mut members = vec![json!({"name": "n-0"}), json!({"name": "n-1"}), json!({"name": "n-2"})];
+        members.extend(extra.as_array().cloned().unwrap_or_default());
+        json!(members)
+    };
+    world.etcd.as_mut().unwrap()["members"] = members(json!([]));
+    assert_eq!(decided(&world), "delete m-0 0");
+    // The machine without a Node has joined as far as etcd knows.
+    world.etcd.as_mut().unwrap()["members"] = members(json!([{"name": "", "learner": true}]));
+    assert!(decided(&world).starts_with("impossible m-0"), "{}", decided(&world));
+    world.etcd.as_mut().unwrap()["members"] = members(json!([]));
+    world.set(0, condition::ETCD_MEMBER, "Unknown");
+    assert_eq!(decided(&world), "deferred m-0: machine m-3 has no Node yet");
 }
 
 #[test]
