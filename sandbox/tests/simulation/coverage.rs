@@ -75,7 +75,7 @@ fn the_page_has_a_row_for_each_invariant_and_exemption() {
 
 #[test]
 fn the_texts_of_branches_are_those_of_the_sources() {
-    let sources = sources();
+    let sources = sources() + include_str!("../../../core/src/cpms/machine_state.rs");
     for branch in BRANCHES {
         let text = match branch.sign {
             Sign::Event(_, text) => text,
@@ -96,7 +96,7 @@ fn every_reason_of_the_sources_has_a_branch() {
         sources.push_str(&format!("reason: \"{value}\"\n"));
     }
     let waits = after(&sources, "=> \"", '"');
-    let verbs = ["create", "delete", "patch"];
+    let verbs = ["create", "delete", "patch", "remove-member"];
     let reasons = after(&sources, "reason: \"", '"').into_iter();
     let conditions = after(&sources, "new(false, \"", '"').into_iter();
     let conditions = conditions.chain(after(&sources, "new(true, \"", '"'));

@@ -99,16 +99,14 @@ impl World<Plane> {
         any
     }
 
-    /// Removes the members whose machines are gone and that never started, where no etcd operator
-    /// does. The controller removes those that started (H12).
+    /// Removes the members whose machines are gone, where no etcd operator does. The controller
+    /// removes those that started, and names the others as lost.
     fn remove_lost_members(&mut self) -> bool {
         let environment = &mut self.environment;
         let members = &environment.etcd.members;
         let machines = &environment.machines;
         let all = members.voters.iter().chain(&members.learners);
-        let starting = &environment.etcd.starting;
-        let lost = all.filter(|name| !machines.contains_key(*name) && starting.contains(*name));
-        let lost: Vec<String> = lost.cloned().collect();
+        let lost: Vec<String> = all.filter(|name| !machines.contains_key(*name)).cloned().collect();
         if !environment.setup.own_members || environment.etcd.has_bootstrap || !environment.has_quorum() {
             return false;
         }

@@ -303,7 +303,7 @@ pub const DECISIONS: &[Decision] = &[
         wrong: "A label of the selector may have any value.",
         edits: &[Edit {
             file: "core/src/cpms/selector.rs",
-            around: "Requirement::Equals(key, value) => @,",
+            around: "Self::Equals(key, value) => @,",
             old: "labels.get(key) == Some(value)",
             new: "labels.contains_key(key)",
         }],
