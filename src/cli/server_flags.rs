@@ -9,6 +9,8 @@ use serde_json::Value;
 
 /// The name of the container in the manifests.
 const CONTAINER: &str = "webhook";
+/// The name of the program.
+const PROGRAM: &str = "capstan";
 /// The subcommand of the webhook server. Its flags follow it.
 const SUBCOMMAND: &str = "serve";
 
@@ -21,22 +23,34 @@ impl<'a> ServerFlags<'a> {
     /// the manifests, or else the only one that runs the server.
     ///
     /// # Errors
-    /// No container runs the server, or several do. The error is a clause about the Deployment.
+    /// No container runs the server, or several do, or a variable gives the name of a flag. The
+    /// error is a clause about the Deployment.
     pub(super) fn of(server: &'a Value) -> Result<Self, String> {
+        let flags = Self::of_container(server)?;
+        match flags.0.iter().find(|flag| has_variable(flag)) {
+            Some(flag) => Err(format!(
+                "its argument {flag} has the value of a variable, which is not known"
+            )),
+            None => Ok(flags),
+        }
+    }
+
+    fn of_container(server: &'a Value) -> Result<Self, String> {
         let containers = server.pointer("/spec/template/spec/containers");
         let containers = || containers.and_then(Value::as_array).into_iter().flatten();
         if let Some(container) = containers().find(|container| has_name(container)) {
             let flags = flags(container);
-            return flags.ok_or_else(|| format!("its container {CONTAINER} does not have the argument {SUBCOMMAND}"));
+            return flags
+                .ok_or_else(|| format!("its container {CONTAINER} does not run {PROGRAM} {SUBCOMMAND} itself"));
         }
         let running: Vec<Self> = containers().filter_map(flags).collect();
         match <[Self; 1]>::try_from(running) {
             Ok([only]) => Ok(only),
             Err(several) if several.is_empty() => Err(format!(
-                "it has no container {CONTAINER}, and none with the argument {SUBCOMMAND}"
+                "it has no container {CONTAINER}, and none runs {PROGRAM} {SUBCOMMAND} itself"
             )),
             Err(several) => Err(format!(
-                "it has no container {CONTAINER}, and {} with the argument {SUBCOMMAND}",
+                "it has no container {CONTAINER}, and {} run {PROGRAM} {SUBCOMMAND}",
                 several.len()
             )),
         }
@@ -72,12 +86,25 @@ fn has_name(container: &Value) -> bool {
     container.get("name").and_then(Value::as_str) == Some(CONTAINER)
 }
 
+/// Whether the kubelet replaces a part of the name of a flag by the value of a variable. `$$(`
+/// stands for `$(`. The value of a flag may have variables: no feature depends on it.
+fn has_variable(argument: &str) -> bool {
+    let name = argument.split_once('=').map_or(argument, |(name, _)| name);
+    name.replace("$$", "").contains("$(")
+}
+
 /// The arguments after the subcommand of the server; `None` if the container does not run it. The
-/// kubelet appends `args` to `command`.
+/// kubelet appends `args` to `command`. Only the program may precede the subcommand: what a shell
+/// passes to the server is not known.
 fn flags(container: &Value) -> Option<ServerFlags<'_>> {
     let list = |field| container.get(field).and_then(Value::as_array).into_iter().flatten();
     let mut arguments = list("command").chain(list("args")).filter_map(Value::as_str);
-    arguments.by_ref().find(|argument| *argument == SUBCOMMAND)?;
+    let first = arguments.next()?;
+    let is_program = first.rsplit('/').next() == Some(PROGRAM);
+    let subcommand = if is_program { arguments.next()? } else { first };
+    if subcommand != SUBCOMMAND {
+        return None;
+    }
     Some(ServerFlags(arguments.collect()))
 }
 
@@ -122,22 +149,33 @@ mod tests {
         let shell = json!({"name": "webhook", "command": ["sh", "-c", "capstan serve --control-plane"]});
         let renamed = json!({"name": "capstan", "args": ["serve"]});
         let other = json!({"name": "proxy", "args": ["serve"]});
+        let wrapped = json!({"name": "webhook", "command": ["sh", "-c", "exec capstan serve --control-plane \"$@\""],
+            "args": ["serve", "--namespace=a"]});
+        let variable = json!({"name": "webhook", "args": ["serve", "$(FEATURE)"]});
         for (containers, reason) in [
             (
                 json!([shell, other]),
-                "its container webhook does not have the argument serve",
+                "its container webhook does not run capstan serve itself",
+            ),
+            (
+                json!([wrapped]),
+                "its container webhook does not run capstan serve itself",
+            ),
+            (
+                json!([variable]),
+                "its argument $(FEATURE) has the value of a variable, which is not known",
             ),
             (
                 json!([{"name": "proxy"}]),
-                "it has no container webhook, and none with the argument serve",
+                "it has no container webhook, and none runs capstan serve itself",
             ),
             (
                 json!([renamed, other]),
-                "it has no container webhook, and 2 with the argument serve",
+                "it has no container webhook, and 2 run capstan serve",
             ),
             (
                 Value::Null,
-                "it has no container webhook, and none with the argument serve",
+                "it has no container webhook, and none runs capstan serve itself",
             ),
         ] {
             assert_eq!(features(&containers).unwrap_err(), reason, "{containers}");
