@@ -34,23 +34,12 @@ pub(super) fn listed_voters(documents: &[Document]) -> Option<BTreeSet<IpAddr>> 
     Some(voters(&ConfigMap::deserialize(&found.object).ok()?))
 }
 
-/// The plan of a ControlPlane without a list of the etcd members that vote.
-///
-/// # Errors
-/// As for [`plan_among`].
-pub(super) fn plan(snapshot: &Snapshot, options: &Options) -> anyhow::Result<Value> {
-    plan_among(snapshot, None, options)
-}
-
-/// The report of `capstan plan`, with the addresses of the etcd members that vote.
+/// The report of `capstan plan`. `voters`: the addresses of the etcd members that vote, if their
+/// list is known.
 ///
 /// # Errors
 /// The files contain no ControlPlane, or nothing that names the cluster.
-pub(super) fn plan_among(
-    snapshot: &Snapshot,
-    voters: Option<BTreeSet<IpAddr>>,
-    options: &Options,
-) -> anyhow::Result<Value> {
+pub(super) fn plan(snapshot: &Snapshot, voters: Option<BTreeSet<IpAddr>>, options: &Options) -> anyhow::Result<Value> {
     let known = snapshot.control_planes.as_deref().unwrap_or_default();
     let named = |object: &&Arc<ControlPlane>| object.metadata.name() == NAME;
     let Some(object) = known.iter().find(named).or(known.first()) else {

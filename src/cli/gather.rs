@@ -41,24 +41,12 @@ const KINDS: &[(&str, &str, &str, &str, bool)] = &[
     ("config.openshift.io", "v1", "FeatureGate", "featuregates", false),
 ];
 
-/// The objects of a cluster. A kind that the cluster does not serve is skipped.
+/// The objects of a cluster. A kind that the cluster does not serve is skipped. With a
+/// ControlPlane, these are also the etcd members that vote, as the etcd operator lists them.
 ///
 /// # Errors
 /// The cluster cannot be reached, or it refuses a list request.
 pub fn objects(cluster: &Cluster, namespace: &str) -> anyhow::Result<Vec<Document>> {
-    gather(cluster, namespace, false)
-}
-
-/// The objects of a cluster that a plan is made of. With a ControlPlane, these are also the etcd
-/// members that vote, as the etcd operator lists them.
-///
-/// # Errors
-/// As for [`objects`].
-pub fn for_plan(cluster: &Cluster, namespace: &str) -> anyhow::Result<Vec<Document>> {
-    gather(cluster, namespace, true)
-}
-
-fn gather(cluster: &Cluster, namespace: &str, is_for_plan: bool) -> anyhow::Result<Vec<Document>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -77,7 +65,7 @@ fn gather(cluster: &Cluster, namespace: &str, is_for_plan: bool) -> anyhow::Resu
                 found => objects.extend(found?),
             }
         }
-        if is_for_plan && objects.iter().any(|object| object.key().0 == control_plane::KIND) {
+        if objects.iter().any(|object| object.key().0 == control_plane::KIND) {
             objects.extend(voters(&client).await?);
         }
         let manages = [control_plane_machine_set::KIND, control_plane::KIND];

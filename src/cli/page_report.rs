@@ -3,6 +3,8 @@
 //!
 //! Nothing here decides, and nothing here writes to a cluster.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -65,7 +67,8 @@ pub(super) fn of_documents(
     }
     if has_scaled {
         let snapshot = documents::snapshot(documents);
-        page.add(snapshot.and_then(|snapshot| scaled_control_plane(&snapshot, cluster)));
+        let voters = control_plane::listed_voters(documents);
+        page.add(snapshot.and_then(|snapshot| scaled_control_plane(&snapshot, voters, cluster)));
     }
     for report in kubeadm_control_planes(documents, now) {
         page.add(report);
@@ -145,9 +148,14 @@ fn etcd_operator(operator: Option<&Arc<ClusterOperator>>) -> Vec<Condition> {
         .unwrap_or_default()
 }
 
-/// The report of a ControlPlane.
-fn scaled_control_plane(snapshot: &Snapshot, cluster: &ObservedCluster) -> anyhow::Result<Report> {
-    let plan = control_plane::plan(snapshot, &cluster.scope().options()).context("planning the ControlPlane")?;
+/// The report of a ControlPlane, with the etcd members that vote, if their list is known.
+fn scaled_control_plane(
+    snapshot: &Snapshot,
+    voters: Option<BTreeSet<IpAddr>>,
+    cluster: &ObservedCluster,
+) -> anyhow::Result<Report> {
+    let plan =
+        control_plane::plan(snapshot, voters, &cluster.scope().options()).context("planning the ControlPlane")?;
     let mut report = Report::of(plan, None)?;
     let of_name = |object: &&Arc<ControlPlane>| object.metadata.name() == report.name;
     let object = snapshot.control_planes.iter().flatten().find(of_name);

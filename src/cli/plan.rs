@@ -88,7 +88,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else if let Some(named) = &args.machine_pool {
         machine_pool::objects(&args.cluster, named)?
     } else if args.files.is_empty() {
-        gather::for_plan(&args.cluster, &args.scope.namespace)?
+        gather::objects(&args.cluster, &args.scope.namespace)?
     } else {
         documents::read_surroundings(&args.files)?
     };
@@ -96,7 +96,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let report = if is_about_scaling(&documents) {
         require_nodes(&documents)?;
         let voters = control_plane::listed_voters(&documents);
-        control_plane::plan_among(&documents::snapshot(&documents)?, voters, &args.scope.options())?
+        control_plane::plan(&documents::snapshot(&documents)?, voters, &args.scope.options())?
     } else if is_about_control_plane(&documents) {
         kubeadm_control_plane::plan(&documents, now)?
     } else if is_about_pool(&documents) {

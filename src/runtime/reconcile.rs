@@ -107,6 +107,24 @@ pub struct Reconciled<'a, T> {
     pub moment: Moment,
 }
 
+#[cfg(test)]
+impl<'a, T> Reconciled<'a, T> {
+    /// A reconcile at a time that had nothing to do.
+    pub(crate) fn calm(view: &'a View, observed: &'a T, time: Timestamp) -> Self {
+        let instant = tokio::time::Instant::now();
+        Self {
+            view,
+            observed,
+            taken: &[],
+            errors: &[],
+            failing: None,
+            calm: true,
+            reported: true,
+            moment: Moment { time, instant },
+        }
+    }
+}
+
 /// What a reconcile says at its end.
 #[derive(Debug, Default)]
 pub struct Report<'a> {

@@ -173,12 +173,7 @@ async fn b6_a_machine_of_another_owner_blocks_the_rollout_and_b4_a_stale_owner_i
 /// B24: the upstream operator cannot pause a rollout. B14: it does not notice lost labels.
 #[tokio::test(flavor = "multi_thread")]
 async fn b24_a_paused_rollout_waits_and_b14_a_machine_without_its_labels_is_reported() {
-    let world = World::new(Setup::default()).await.unwrap();
-    let running = world.start_controllers("one").await.unwrap();
-    world
-        .wait_for_condition("Progressing=False/AllReplicasUpdated")
-        .await
-        .unwrap();
+    let (world, running) = World::settled().await.unwrap();
     world
         .edit(&json!({"metadata": {"annotations": {"capstan.dev/paused-rollout": "true"}}}))
         .await
@@ -243,12 +238,7 @@ async fn a_rollout_works_without_the_configuration_api_which_is_used_once_it_is_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_action_is_recorded_once_as_an_event() {
-    let world = World::new(Setup::default()).await.unwrap();
-    let running = world.start_controllers("one").await.unwrap();
-    world
-        .wait_for_condition("Progressing=False/AllReplicasUpdated")
-        .await
-        .unwrap();
+    let (world, running) = World::settled().await.unwrap();
     world.set_instance_type("m6i.2xlarge").await.unwrap();
     world.wait_for_rollout("m6i.2xlarge").await.unwrap();
     let events = world

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::world::{Setup, World};
+use crate::world::World;
 
 struct Output {
     code: i32,
@@ -28,12 +28,7 @@ async fn capstan(world: &World, arguments: &[&str]) -> Output {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_steps_of_capstan_plan_are_the_steps_of_the_rollout() {
-    let world = World::new(Setup::default()).await.unwrap();
-    let running = world.start_controllers("one").await.unwrap();
-    world
-        .wait_for_condition("Progressing=False/AllReplicasUpdated")
-        .await
-        .unwrap();
+    let (world, running) = World::settled().await.unwrap();
     running.controllers.stop().await;
     let unchanged = capstan(&world, &["plan", "-o", "json"]).await;
     let unchanged: Value = serde_json::from_str(&unchanged.stdout).unwrap();
@@ -120,12 +115,7 @@ async fn assert_user_must_continue(world: &World) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn capstan_status_reports_why_the_rollout_waits() {
-    let world = World::new(Setup::default()).await.unwrap();
-    let running = world.start_controllers("one").await.unwrap();
-    world
-        .wait_for_condition("Progressing=False/AllReplicasUpdated")
-        .await
-        .unwrap();
+    let (world, running) = World::settled().await.unwrap();
     world
         .edit(&json!({"metadata": {"annotations": {"capstan.dev/paused-rollout": "true"}}}))
         .await

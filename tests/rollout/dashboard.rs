@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
-use crate::world::{Setup, World};
+use crate::world::World;
 
 /// The deadline of each answer, also on a loaded machine.
 const SOON: Duration = Duration::from_secs(60);
@@ -95,12 +95,7 @@ impl Events {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_dashboard_follows_a_rollout_judges_edits_and_writes_nothing() {
-    let world = World::new(Setup::default()).await.unwrap();
-    let running = world.start_controllers("one").await.unwrap();
-    world
-        .wait_for_condition("Progressing=False/AllReplicasUpdated")
-        .await
-        .unwrap();
+    let (world, running) = World::settled().await.unwrap();
     running.controllers.stop().await;
 
     let page = open(&world).await;

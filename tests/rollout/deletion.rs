@@ -145,12 +145,7 @@ async fn b1_a_deleted_machine_without_a_node_is_replaced() {
 }
 
 async fn set_deleted(policy: PropagationPolicy) {
-    let world = World::new(Setup::default()).await.unwrap();
-    let running = world.start_controllers("one").await.unwrap();
-    world
-        .wait_for_condition("Progressing=False/AllReplicasUpdated")
-        .await
-        .unwrap();
+    let (world, running) = World::settled().await.unwrap();
     // B3: a machine that no longer matches the selector still has the owner reference to the set.
     let relabel = json!({"metadata": {"labels": {"machine.openshift.io/cluster-api-machine-role": "old"}}});
     let machines = world.api("machines");

@@ -92,12 +92,7 @@ async fn b13_a_cluster_without_a_set_gets_an_inactive_one_whose_activation_repla
 /// What the refusal of another selector advises.
 #[tokio::test(flavor = "multi_thread")]
 async fn w116_a_set_with_another_selector_is_created_while_the_controllers_are_stopped() {
-    let world = World::new(Setup::default()).await.unwrap();
-    let running = world.start_controllers("one").await.unwrap();
-    world
-        .wait_for_condition("Progressing=False/AllReplicasUpdated")
-        .await
-        .unwrap();
+    let (world, running) = World::settled().await.unwrap();
     let sets = || world.api("controlplanemachinesets");
     let mut own = serde_json::to_value(world.set().await.unwrap()).unwrap();
     sets().delete("cluster", &DeleteParams::default()).await.unwrap();

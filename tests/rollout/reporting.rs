@@ -9,7 +9,7 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::world::{NAMESPACE, Setup, World};
+use crate::world::{NAMESPACE, World};
 
 async fn kubectl(world: &World, arguments: &[&str]) -> String {
     let arguments = [&["-n", NAMESPACE], arguments].concat();
@@ -19,12 +19,7 @@ async fn kubectl(world: &World, arguments: &[&str]) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kubectl_explains_watches_and_waits_for_a_rollout() {
-    let world = World::new(Setup::default()).await.unwrap();
-    let running = world.start_controllers("one").await.unwrap();
-    world
-        .wait_for_condition("Progressing=False/AllReplicasUpdated")
-        .await
-        .unwrap();
+    let (world, running) = World::settled().await.unwrap();
     for (field, text) in [
         ("cpms.spec.strategy", "RollingUpdate"),
         ("cpms.status.conditions", "Progressing"),
@@ -121,12 +116,7 @@ async fn kubectl_explains_watches_and_waits_for_a_rollout() {
 /// refuses the creations, in real time.
 #[tokio::test(flavor = "multi_thread")]
 async fn b21_continuous_errors_are_reported_until_they_end() {
-    let world = World::new(Setup::default()).await.unwrap();
-    let running = world.start_controllers("one").await.unwrap();
-    world
-        .wait_for_condition("Progressing=False/AllReplicasUpdated")
-        .await
-        .unwrap();
+    let (world, running) = World::settled().await.unwrap();
     let role: Value =
         serde_json::from_str(&kubectl(&world, &["get", "role", "capstan-controllers", "-o", "json"]).await).unwrap();
     let rules = |may_create: bool| {
@@ -200,12 +190,7 @@ async fn b21_continuous_errors_are_reported_until_they_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unparsable_set_is_degraded_and_its_deletion_keeps_all_machines() {
-    let world = World::new(Setup::default()).await.unwrap();
-    let running = world.start_controllers("one").await.unwrap();
-    world
-        .wait_for_condition("Progressing=False/AllReplicasUpdated")
-        .await
-        .unwrap();
+    let (world, running) = World::settled().await.unwrap();
     // The CRD of another operator can accept sets that Capstan cannot parse.
     world
         .redefine(|schema| {

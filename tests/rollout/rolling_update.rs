@@ -64,12 +64,7 @@ impl Statuses {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn three_machines_are_replaced_one_by_one_with_the_fewest_writes() {
-    let world = World::new(Setup::default()).await.unwrap();
-    let running = world.start_controllers("one").await.unwrap();
-    world
-        .wait_for_condition("Progressing=False/AllReplicasUpdated")
-        .await
-        .unwrap();
+    let (world, running) = World::settled().await.unwrap();
     let statuses = Statuses::follow(&world).await;
     world.set_instance_type("m6i.2xlarge").await.unwrap();
     world.wait_for_rollout("m6i.2xlarge").await.unwrap();
@@ -255,12 +250,7 @@ async fn a_leader_that_stops_during_a_rollout_hands_over_at_once() {
 /// B16: the upstream operator never updates labels and annotations of machines.
 #[tokio::test(flavor = "multi_thread")]
 async fn b16_labels_and_annotations_of_the_template_are_updated_in_place() {
-    let world = World::new(Setup::default()).await.unwrap();
-    let running = world.start_controllers("one").await.unwrap();
-    world
-        .wait_for_condition("Progressing=False/AllReplicasUpdated")
-        .await
-        .unwrap();
+    let (world, running) = World::settled().await.unwrap();
     let metadata = serde_json::json!({"labels": {"team": "a"}, "annotations": {"example.com/note": "b"}});
     let template = serde_json::json!({"machines_v1beta1_machine_openshift_io": {"metadata": metadata}});
     world

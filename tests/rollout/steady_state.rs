@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::world::{CONTROLLERS, Setup, World};
+use crate::world::{CONTROLLERS, World};
 
 /// How long nothing may be written. `make test-long` uses the ten minutes of the requirement.
 fn window() -> Duration {
@@ -17,12 +17,7 @@ fn window() -> Duration {
 /// makes 63 dry runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn b8_b9_b10_nothing_is_written_while_nothing_changes() {
-    let world = World::new(Setup::default()).await.unwrap();
-    let running = world.start_controllers("one").await.unwrap();
-    world
-        .wait_for_condition("Progressing=False/AllReplicasUpdated")
-        .await
-        .unwrap();
+    let (world, running) = World::settled().await.unwrap();
     world
         .wait_for("the ClusterOperator", async |world| {
             let operator = world.operator().await?;
@@ -83,12 +78,7 @@ async fn b8_b9_b10_nothing_is_written_while_nothing_changes() {
 /// The same over a minute or more: no polling causes a write, and no time in a status changes.
 #[tokio::test(flavor = "multi_thread")]
 async fn b8_b9_b10_a_steady_state_makes_no_write() {
-    let world = World::new(Setup::default()).await.unwrap();
-    let running = world.start_controllers("one").await.unwrap();
-    world
-        .wait_for_condition("Progressing=False/AllReplicasUpdated")
-        .await
-        .unwrap();
+    let (world, running) = World::settled().await.unwrap();
     world
         .wait_for("the ClusterOperator", async |world| {
             let operator = world.operator().await?;

@@ -489,6 +489,14 @@ impl World {
         )
     }
 
+    /// A cluster of the default setup whose controllers run and have nothing left to do.
+    pub async fn settled() -> Result<(Self, Running)> {
+        let world = Self::new(Setup::default()).await?;
+        let running = world.start_controllers("one").await?;
+        world.wait_for_condition("Progressing=False/AllReplicasUpdated").await?;
+        Ok((world, running))
+    }
+
     /// Starts the controllers in this process, with the permissions of their Role.
     pub async fn start_controllers(&self, identity: &str) -> Result<Running> {
         self.start_controllers_with_lease(identity, "capstan").await

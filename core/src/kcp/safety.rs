@@ -42,14 +42,9 @@ pub(super) fn serves_after(state: &State, machine: &MachineState) -> bool {
 /// work, without which its API server does not work either. The conditions of the pods alone do not
 /// tell: they are false for every machine that is being deleted (V198).
 fn takes_no_part(state: &State, machine: &MachineState) -> bool {
-    let reported = state.reported.iter().flat_map(|reported| &reported.members);
-    let voters: Vec<&str> = reported
-        .filter(|member| !member.learner)
-        .map(|member| member.name.as_str())
-        .collect();
-    let may_vote = possible_members(machine, state)
-        .iter()
-        .any(|member| voters.contains(member));
+    let members = state.members().unwrap_or_default();
+    let votes = |name: &&str| members.iter().any(|member| member.name == **name && !member.is_learner);
+    let may_vote = possible_members(machine, state).iter().any(votes);
     let never_joined = machine.node().is_none() && !may_vote;
     let has_no_etcd = state.is_etcd_managed() && machine.is_false(condition::ETCD_MEMBER);
     never_joined || (has_no_etcd && !machine.is_true(condition::API_SERVER))

@@ -5,18 +5,21 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use capstan_core::admission::Snapshot;
 use capstan_core::api::cluster_x_k8s_io::label;
 use capstan_core::api::config_openshift_io::cluster_operator::{ClusterOperator, ETCD};
+use capstan_core::api::core_v1::config_map::{ConfigMap, ETCD_ENDPOINTS, ETCD_NAMESPACE};
 use capstan_core::api::kind::{KindInfo, Scope};
 use capstan_core::api::kinds;
 use capstan_core::api::machine_openshift_io::control_plane as scaled;
 use capstan_core::api::meta::ObjectMeta;
 use capstan_core::api::objects::CachedObject;
 use capstan_core::authority::spec::{Api, PairMember};
+use capstan_core::cpms::etcd::voters;
 use capstan_core::kcp::observed::is_control_plane;
 use capstan_core::pool::observed::is_pool;
 use jiff::Timestamp;
@@ -105,6 +108,10 @@ impl Followed {
     }
 }
 
+fn is_scaled(document: &Document) -> bool {
+    document.key().0 == scaled::KIND
+}
+
 /// A cluster that is followed.
 pub(in crate::cli) struct Live {
     cluster: ObservedCluster,
@@ -113,6 +120,8 @@ pub(in crate::cli) struct Live {
     views: watch::Receiver<Arc<View>>,
     machine_api: Followed,
     cluster_api: Followed,
+    /// The list of the etcd members that vote, if there was a ControlPlane at the start.
+    voters: Option<Followed>,
     infrastructure: Mutex<Vec<Infrastructure>>,
     outage: Watched,
 }
@@ -164,6 +173,12 @@ impl Live {
         let cluster_api = Followed::start(&client, &stored, other, &[]);
         machine_api.first().await;
         cluster_api.first().await;
+        let has_scaled = machine_api.documents().iter().any(is_scaled);
+        let listed = || Watch::of::<ConfigMap>(&kinds::CONFIG_MAPS).named(&[ETCD_ENDPOINTS]);
+        let voters = has_scaled.then(|| Followed::start(&client, &[], home, &[listed().within(ETCD_NAMESPACE)]));
+        if let Some(voters) = &voters {
+            voters.first().await;
+        }
         let live = Self {
             cluster: cluster.clone(),
             outage: Watched::start(&client),
@@ -172,6 +187,7 @@ impl Live {
             views,
             machine_api,
             cluster_api,
+            voters,
             infrastructure: Mutex::default(),
         };
         // The infrastructure of a MachinePool names the kind of its machines.
@@ -271,6 +287,15 @@ impl Live {
         documents
     }
 
+    /// The addresses of the etcd members that vote, if their list could be read.
+    fn listed_voters(&self) -> Option<BTreeSet<IpAddr>> {
+        let view = self.voters.as_ref()?.view();
+        let list = view
+            .objects
+            .get::<ConfigMap>(&kinds::CONFIG_MAPS, ETCD_NAMESPACE, ETCD_ENDPOINTS);
+        list.map(|list| voters(list))
+    }
+
     /// The page of the cluster as it is now.
     ///
     /// # Errors
@@ -285,10 +310,9 @@ impl Live {
             page.content.notes.extend(caches.synced().err());
         }
         page.content.outdated = self.outage.note();
-        let is_scaled = |document: &&Document| document.key().0 == scaled::KIND;
         let has_other = documents
             .iter()
-            .any(|document| is_scaled(&document) || is_control_plane(&document.object) || is_pool(&document.object));
+            .any(|document| is_scaled(document) || is_control_plane(&document.object) || is_pool(&document.object));
         let (sets, undecodable) = control_plane_machine_sets(&view);
         let operators = view.objects.get::<ClusterOperator>(&kinds::CLUSTER_OPERATORS, "", ETCD);
         if sets.is_empty() && undecodable.is_none() && !has_other && !page.has_content() {
@@ -300,13 +324,17 @@ impl Live {
                 report
             }));
         }
-        let scaled: Vec<Document> = documents.iter().filter(is_scaled).cloned().collect();
+        let scaled: Vec<Document> = documents
+            .iter()
+            .filter(|document| is_scaled(document))
+            .cloned()
+            .collect();
         if !scaled.is_empty() {
             let around = documents::snapshot(&scaled).map(|own| Snapshot {
                 control_planes: own.control_planes,
                 ..snapshot(&view.objects)
             });
-            page.add(around.and_then(|around| scaled_control_plane(&around, &self.cluster)));
+            page.add(around.and_then(|around| scaled_control_plane(&around, self.listed_voters(), &self.cluster)));
         }
         for report in kubeadm_control_planes(&documents, now) {
             page.add(report);

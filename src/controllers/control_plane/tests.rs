@@ -5,7 +5,6 @@ use capstan_core::api::core_v1::node::Node;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::objects::{CachedObject, KindObjects};
-use tokio::time::Instant;
 
 use super::*;
 use crate::runtime::WatchedObject;
@@ -38,20 +37,7 @@ fn view(object: &Value) -> View {
 fn written(controller: &ControlPlanes, object: &Value, state: &mut State) -> Vec<Write> {
     let view = view(object);
     let observed = of_view(&view, &controller.options).unwrap();
-    let reconciled = Reconciled {
-        view: &view,
-        observed: &observed,
-        taken: &[],
-        errors: &[],
-        failing: None,
-        calm: true,
-        reported: true,
-        moment: Moment {
-            time: now(),
-            instant: Instant::now(),
-        },
-    };
-    controller.status(&reconciled, state)
+    controller.status(&Reconciled::calm(&view, &observed, now()), state)
 }
 
 #[test]

@@ -74,11 +74,10 @@ mod tests {
     use capstan_core::kcp::observed::{Observed, ReadObject};
     use jiff::Timestamp;
     use serde_json::{Value, json};
-    use tokio::time::Instant;
 
     use super::super::inspect::Inspected;
     use super::*;
-    use crate::runtime::{Moment, Source, View, Written};
+    use crate::runtime::{Source, View, Written};
 
     fn now() -> Timestamp {
         "2026-01-01T12:00:00Z".parse().unwrap()
@@ -114,20 +113,7 @@ mod tests {
 
     fn written(object: &Value, known: &mut StoredParts) -> Vec<Write> {
         let (view, found) = (View::default(), found(object));
-        let reconciled = Reconciled {
-            view: &view,
-            observed: &found,
-            taken: &[],
-            errors: &[],
-            failing: None,
-            calm: true,
-            reported: true,
-            moment: Moment {
-                time: now(),
-                instant: Instant::now(),
-            },
-        };
-        writes(&reconciled, known)
+        writes(&Reconciled::calm(&view, &found, now()), known)
     }
 
     #[test]
