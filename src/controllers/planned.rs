@@ -47,7 +47,6 @@ pub(super) fn write(
         }),
         Action::Patch { patch, .. } => machine(Verb::Patch(patch.clone())),
         Action::PatchSet(patch) | Action::Records(patch) => owner(Verb::Patch(patch.clone())),
-        Action::RemoveMember(member) => owner(Verb::Perform(format!("removing etcd member {member}"))),
     })
 }
 
@@ -121,13 +120,11 @@ pub(super) fn step_event(step: &Step, owner: &str) -> Option<EventSpec<'static>>
         Action::Create { .. } => ("Created", "created"),
         Action::Delete { .. } => ("Deleted", "deleted"),
         Action::Patch { .. } | Action::PatchSet(_) => ("Updated", "updated"),
-        Action::RemoveMember(_) => ("MemberRemoved", "removed"),
         Action::Records(_) => return None,
     };
-    let subject = match (&step.action, step.machine()) {
-        (Action::RemoveMember(member), _) => format!("etcd member {member}"),
-        (_, Some(machine)) => format!("machine {machine}"),
-        (_, None) => owner.to_owned(),
+    let subject = match step.machine() {
+        Some(machine) => format!("machine {machine}"),
+        None => owner.to_owned(),
     };
     let version = step
         .precondition

@@ -110,10 +110,17 @@ impl ClusterReader for Pods {
 }
 
 async fn access(members: &Members) -> EtcdAccess {
-    let pods = std::iter::zip(NAMES, &members.endpoints).map(|(name, endpoint)| {
-        let urls = format!("https://{}", endpoint.address);
-        json!({"metadata": {"annotations": {(CLIENT_URLS): urls}}, "spec": {"nodeName": name}})
-    });
+    access_by_pods(members, NAMES.len()).await
+}
+
+/// The members, of which the first ones have a pod.
+async fn access_by_pods(members: &Members, count: usize) -> EtcdAccess {
+    let pods = std::iter::zip(NAMES, &members.endpoints)
+        .take(count)
+        .map(|(name, endpoint)| {
+            let urls = format!("https://{}", endpoint.address);
+            json!({"metadata": {"annotations": {(CLIENT_URLS): urls}}, "spec": {"nodeName": name}})
+        });
     let cluster = ManagedCluster {
         namespace: String::from("ns"),
         name: String::from("c"),
@@ -122,6 +129,18 @@ async fn access(members: &Members) -> EtcdAccess {
     let signed = credentials(&members.authority.certificate(), &members.authority.key()).unwrap();
     let pods = Pods(pods.collect());
     EtcdAccess::of(&pods, &cluster, signed, &Way::Advertised).await.unwrap()
+}
+
+/// The pod of a member goes with its Node, also while etcd runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn v224_a_member_without_a_pod_is_asked_at_the_address_that_etcd_knows() {
+    let mut members = Members::start().await;
+    let access = access_by_pods(&members, 2).await;
+    let found = access.report().await.unwrap();
+    assert!(found.silent.is_empty(), "{:?}", found.silent);
+    members.kill(2);
+    let found = access.report().await.unwrap();
+    assert_eq!(found.silent.keys().collect::<Vec<_>>(), [NAMES[2]]);
 }
 
 /// The number of bytes before the key of PKCS #1 in an RSA key of PKCS #8.

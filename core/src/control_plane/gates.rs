@@ -7,7 +7,7 @@ use super::action::WaitReason;
 use super::state::{MachineState, State, WithoutVote};
 use crate::api::core_v1::config_map::{ETCD_ENDPOINTS, ETCD_NAMESPACE};
 use crate::cpms::etcd::Etcd;
-use crate::model::{EtcdMember, MembershipChange, Quorum, quorum_after};
+use crate::model::{EtcdMember, MembershipChange, quorum_after};
 
 /// Why a step waits.
 pub(super) type Blocked = (WaitReason, String);
@@ -171,17 +171,6 @@ fn is_reported_healthy(state: &State) -> Result<(), Blocked> {
         )),
         _ => Ok(()),
     }
-}
-
-/// Whether the members without this one have a healthy majority; otherwise how many of them are
-/// healthy, and their quorum.
-pub(super) fn keeps_majority(members: &[EtcdMember], removed: &str) -> Result<(), (usize, Quorum)> {
-    let quorum = quorum_after(members, MembershipChange::Remove(removed));
-    let healthy = quorum.voting.saturating_sub(quorum.unhealthy);
-    if healthy < quorum.needed() {
-        return Err((healthy, quorum));
-    }
-    Ok(())
 }
 
 fn safe(members: &[EtcdMember], change: MembershipChange<'_>, what: &str) -> Result<(), Blocked> {

@@ -11,8 +11,6 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::action::{Plan, Step, WaitReason};
-use super::gates::keeps_majority;
-use super::lost_members;
 use super::spec::Spec;
 use super::state::{MachineState, Owner, State};
 use super::step::{patch, waits};
@@ -20,7 +18,7 @@ use crate::api::machine_openshift_io::machine::{LifecycleHook, Machine};
 use crate::cpms::action::Action;
 use crate::cpms::etcd::Etcd;
 use crate::cpms::selector::is_control_plane;
-use crate::model::EtcdMember;
+use crate::model::{EtcdMember, MembershipChange, quorum_after};
 
 /// The name of the hook.
 pub const HOOK: &str = "capstan.dev/EtcdMember";
@@ -131,11 +129,11 @@ pub(super) fn release(spec: &Spec, state: &State, plan: &mut Plan) {
     }
 }
 
-/// The etcd member that is removed with a step of a plan, before anything is written: the step
-/// removes the hook of its machine, or only the member.
+/// The etcd member that is removed before a step of a plan: the step removes the hook of its
+/// machine.
 pub fn removed_by<'s>(state: &'s State, step: &Step) -> Option<&'s str> {
     let Action::Patch { patch, .. } = &step.action else {
-        return lost_members::removed(state, step);
+        return None;
     };
     patch.pointer("/spec/lifecycleHooks")?;
     let name = step.machine()?;
@@ -147,11 +145,10 @@ pub fn removed_by<'s>(state: &'s State, step: &Step) -> Option<&'s str> {
         .map(|member| member.name.as_str())
 }
 
-/// Whether a step releases a deleted machine, or removes a member. It is taken only if a live read
-/// confirms it.
+/// Whether a step releases a deleted machine. It is taken only if a live read confirms it.
 pub fn is_release(state: &State, step: &Step) -> bool {
     let Action::Patch { patch, .. } = &step.action else {
-        return matches!(step.action, Action::RemoveMember(_));
+        return false;
     };
     let is_leaving = |name: &str| state.leaving().any(|machine| machine.name() == name);
     patch.pointer("/spec/lifecycleHooks").is_some() && step.machine().is_some_and(is_leaving)
@@ -192,7 +189,9 @@ fn may_leave(spec: &Spec, state: &State, machine: &MachineState) -> Result<(), (
     if member.is_learner {
         return Ok(());
     }
-    if let Err((healthy, quorum)) = keeps_majority(members, &member.name) {
+    let quorum = quorum_after(members, MembershipChange::Remove(&member.name));
+    let healthy = quorum.voting.saturating_sub(quorum.unhealthy);
+    if healthy < quorum.needed() {
         let message = format!(
             "without etcd member {}, {healthy} of {} voting members would be healthy, and {} are needed; repair the \
              others",

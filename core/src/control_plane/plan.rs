@@ -6,8 +6,8 @@
 //! last the spread over the failure domains is improved (`rebalance`). So a change of shape and
 //! number never has fewer machines than the smaller of both numbers.
 //!
-//! Where Capstan manages the etcd members, a member that is lost is removed before all that
-//! (`lost_members`).
+//! Where Capstan manages the etcd members, nothing is created or deleted beside a member that is
+//! lost (`lost_members`).
 //!
 //! A plan must never contain two steps that create or delete, and must never act on a machine of
 //! another owner.
@@ -25,7 +25,7 @@ use serde_json::json;
 use super::action::{Plan, REPLACED, Step, Wait, WaitReason};
 use super::degraded::{UNPLACEABLE, degraded, stops_everything};
 use super::gates::{may_grow, may_shrink};
-use super::lost_members::{self, is_lost_member};
+use super::lost_members::is_lost_member;
 use super::members;
 use super::pending;
 use super::selection::{domain_of_new, to_leave};
@@ -60,13 +60,8 @@ pub fn plan(spec: &Spec, state: &State) -> Plan {
     let adopted = state
         .standing()
         .filter(|machine| !stops || matches!(machine.owner, Owner::Former { .. }));
-    if !stops {
-        plan.steps.extend(lost_members::removal(spec, state));
-    }
-    if plan.steps.is_empty() {
-        plan.steps
-            .extend(adopted.filter_map(|machine| machine::adoption(spec, machine)));
-    }
+    plan.steps
+        .extend(adopted.filter_map(|machine| machine::adoption(spec, machine)));
     if plan.steps.is_empty() && !stops {
         plan.steps.extend(members::hook_steps(spec, state));
     }

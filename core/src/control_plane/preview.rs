@@ -113,11 +113,6 @@ fn take(step: &Step, world: &mut Observed) {
                 }
             }
         }
-        Action::RemoveMember(member) => {
-            if let Some(Ok(members)) = &mut world.own_members {
-                members.retain(|one| one.name != *member);
-            }
-        }
         // The ControlPlane is no part of the world.
         Action::PatchSet(_) | Action::Records(_) => {}
     }

@@ -47,9 +47,6 @@ pub enum Action {
     /// Changes or removes what the controller records in the set about creations, with such a
     /// patch. The controller records no event for it.
     Records(Value),
-    /// Removes the etcd member of this name, and writes nothing. Only the controller of a
-    /// ControlPlane that manages the members does so; the subject is the ControlPlane.
-    RemoveMember(String),
 }
 
 impl Act for Action {
@@ -58,7 +55,6 @@ impl Act for Action {
             Self::Create { .. } => "create",
             Self::Delete { .. } => "delete",
             Self::Patch { .. } | Self::PatchSet(_) | Self::Records(_) => "patch",
-            Self::RemoveMember(_) => "remove-member",
         }
     }
 
@@ -109,7 +105,7 @@ impl Step {
             Action::Create { failure_domain, .. }
             | Action::Delete { failure_domain }
             | Action::Patch { failure_domain, .. } => failure_domain.as_ref(),
-            Action::PatchSet(_) | Action::Records(_) | Action::RemoveMember(_) => None,
+            Action::PatchSet(_) | Action::Records(_) => None,
         }
     }
 }

@@ -98,8 +98,6 @@ fn take(spec: &mut Spec, step: &Step, world: &mut Observed, now: Timestamp) {
         }
         // A preview has no pending creations.
         Action::Records(_) => spec.pending_creations = Ok(Vec::new()),
-        // No set takes this step.
-        Action::RemoveMember(_) => {}
     }
 }
 

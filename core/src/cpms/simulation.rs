@@ -332,7 +332,6 @@ impl World {
                 *machine = serde_json::from_value(value).unwrap();
                 machine.metadata.resource_version = version;
             }
-            Action::RemoveMember(_) => panic!("the etcd operator removes the members of a set"),
             Action::PatchSet(patch) | Action::Records(patch) => json_patch::merge(&mut self.set, patch),
         }
         true

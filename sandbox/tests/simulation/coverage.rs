@@ -96,7 +96,7 @@ fn every_reason_of_the_sources_has_a_branch() {
         sources.push_str(&format!("reason: \"{value}\"\n"));
     }
     let waits = after(&sources, "=> \"", '"');
-    let verbs = ["create", "delete", "patch", "remove-member"];
+    let verbs = ["create", "delete", "patch"];
     let reasons = after(&sources, "reason: \"", '"').into_iter();
     let conditions = after(&sources, "new(false, \"", '"').into_iter();
     let conditions = conditions.chain(after(&sources, "new(true, \"", '"'));

@@ -13,7 +13,6 @@ use capstan_core::control_plane::plan::{plan, question, retry_at};
 use capstan_core::control_plane::spec::{Spec, parse};
 use capstan_core::control_plane::state::{MachineState, State};
 use capstan_core::control_plane::{degraded, health_check, lost_members, members, removal, status};
-use capstan_core::cpms::action::Action;
 use capstan_core::cpms::observed::Observed;
 use capstan_core::cpms::spec::ParseContext;
 use capstan_core::cpms::status::condition;
@@ -256,18 +255,14 @@ impl Assessment {
     }
 
     /// The nodes that the next disruptive step depends on, beside those of the control plane: those
-    /// of the machines, and that of a member that is removed. `None` without such a step.
+    /// of the machines. `None` without such a step.
     pub(super) fn decisive_nodes(&self) -> Option<Vec<String>> {
-        let mut steps = self.plan.steps.iter();
-        let removed = steps.find_map(|step| match &step.action {
-            Action::RemoveMember(member) => Some(member.clone()),
-            _ => None,
-        });
-        if removed.is_none() {
-            self.plan.disruptive()?;
-        }
+        self.plan.disruptive()?;
         let machines = self.read.iter().flat_map(|read| &read.1.machines);
-        let nodes = machines.filter_map(|machine| machine.node.name().map(str::to_owned));
-        Some(nodes.chain(removed).collect())
+        Some(
+            machines
+                .filter_map(|machine| machine.node.name().map(str::to_owned))
+                .collect(),
+        )
     }
 }

@@ -97,6 +97,8 @@ struct Located {
 pub struct EtcdAccess {
     credentials: Credentials,
     members: Vec<Located>,
+    /// Whether members answer at the addresses that they advertise.
+    is_direct: bool,
 }
 
 impl EtcdAccess {
@@ -118,7 +120,11 @@ impl EtcdAccess {
         };
         let mut members: Vec<Located> = pods.iter().filter_map(located).collect();
         members.sort_by(|left, right| left.member.cmp(&right.member));
-        Ok(Self { credentials, members })
+        Ok(Self {
+            credentials,
+            members,
+            is_direct: matches!(way, Way::Advertised),
+        })
     }
 
     /// What the members report. It asks all members for their own status at the same time.
@@ -143,12 +149,7 @@ impl EtcdAccess {
         for client in &answering {
             match survey(client).await {
                 Ok(survey) => {
-                    let unknown = survey.members.iter().map(|(member, _)| &member.name);
-                    for name in unknown.filter(|name| !name.is_empty()) {
-                        if !self.members.iter().any(|located| located.member == **name) {
-                            silent.insert(name.clone(), String::from("no pod names its address"));
-                        }
-                    }
+                    silent.extend(self.without_pod(&survey).await);
                     return Ok(MembersReport { survey, silent });
                 }
                 Err(error) => refusals.push(error.to_string()),
@@ -158,6 +159,33 @@ impl EtcdAccess {
             refusals.push(format!("no pod in {SYSTEM} has the annotation {CLIENT_URLS}"));
         }
         Err(EtcdError::NoMember(refusals.join("; ")))
+    }
+
+    /// The members without a pod that do not answer, with the reason. The pod goes with its Node,
+    /// also while etcd runs, so the request goes to the address that etcd knows (V224).
+    async fn without_pod(&self, survey: &Survey) -> Vec<(String, String)> {
+        let members = survey.members.iter().map(|(member, _)| member);
+        let is_unknown = |member: &&Member| {
+            let mut known = self.members.iter();
+            !member.name.is_empty() && known.all(|located| located.member != member.name)
+        };
+        let asked = members.filter(is_unknown).map(async |member| {
+            let url = self
+                .is_direct
+                .then(|| first_with_tls(member.client_urls.iter()))
+                .flatten();
+            let Some(address) = url else {
+                return Some((member.name.clone(), String::from("no pod names its address")));
+            };
+            let endpoint = Endpoint {
+                address,
+                server_name: member.name.clone(),
+                forward: None,
+            };
+            let error = self.ask(&endpoint).await.err()?;
+            Some((member.name.clone(), error.to_string()))
+        });
+        join_all(asked).await.into_iter().flatten().collect()
     }
 
     /// Moves the leadership away from a member, to the first of the others that accepts it. Nothing
@@ -235,14 +263,23 @@ fn find<'s>(survey: &'s Survey, name: &str) -> Option<&'s Member> {
     members.find(|member| member.name == name)
 }
 
-/// The first address of a member for clients. An address without TLS is not used.
+/// The first address with TLS of some URLs. An address without TLS is not used.
+fn first_with_tls(urls: impl Iterator<Item = impl AsRef<str>>) -> Option<String> {
+    let mut urls = urls;
+    urls.find_map(|url| {
+        let address = url.as_ref().trim().strip_prefix("https://")?;
+        Some(address.trim_end_matches('/').to_owned())
+    })
+}
+
+/// A member at the first address with TLS that its pod advertises.
 fn advertised(pod: &Pod) -> Option<Located> {
     let urls = pod.metadata.annotations.get(CLIENT_URLS)?;
-    let address = urls.split(',').find_map(|url| url.trim().strip_prefix("https://"))?;
+    let address = first_with_tls(urls.split(','))?;
     (!pod.spec.node_name.is_empty()).then(|| Located {
         member: pod.spec.node_name.clone(),
         endpoint: Endpoint {
-            address: address.trim_end_matches('/').to_owned(),
+            address,
             server_name: pod.spec.node_name.clone(),
             forward: None,
         },

@@ -153,7 +153,6 @@ impl World {
                     patch["metadata"].as_object_mut().unwrap().remove("resourceVersion");
                     json_patch::merge(&mut self.named(&name).machine, &patch);
                 }
-                Action::RemoveMember(member) => self.lost.retain(|one| one != member),
                 Action::PatchSet(patch) | Action::Records(patch) => {
                     let mut patch = patch.clone();
                     patch["metadata"].as_object_mut().unwrap().remove("resourceVersion");

@@ -196,7 +196,7 @@ fn run(world: &mut World, choices: &[u8]) -> Result<Vec<TakenStep>, TestCaseErro
                         "index emptied: {step:?}"
                     );
                 }
-                Action::Patch { .. } | Action::PatchSet(_) | Action::Records(_) | Action::RemoveMember(_) => {}
+                Action::Patch { .. } | Action::PatchSet(_) | Action::Records(_) => {}
             }
             taken.extend(taken_step(step));
         }

@@ -40,7 +40,7 @@ fn check(before: &World, after: &World, step: &Step) -> Result<(), TestCaseError
                 .any(|machine| !machine.is_deleting() && machine.is_current() && machine.is_ready());
             prop_assert!(served, "{:?} was deleted and not replaced", step.machine());
         }
-        Action::Patch { .. } | Action::PatchSet(_) | Action::Records(_) | Action::RemoveMember(_) => {}
+        Action::Patch { .. } | Action::PatchSet(_) | Action::Records(_) => {}
     }
     Ok(())
 }

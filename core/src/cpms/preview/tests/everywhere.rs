@@ -236,7 +236,7 @@ fn follow(world: &mut World, shape: &Shape, taken: &mut Vec<TakenStep>) -> Resul
                 let owners = patch.pointer("/metadata/ownerReferences");
                 prop_assert!(!is_degraded || owners.is_some(), "{step:?}");
             }
-            Action::PatchSet(_) | Action::Records(_) | Action::RemoveMember(_) => {}
+            Action::PatchSet(_) | Action::Records(_) => {}
         }
         taken.extend(taken_step(step));
     }
