@@ -796,3 +796,28 @@ fn w119_the_id_of_an_instance_in_the_template_is_warned_of() {
     });
     assert!(!judge(&with_id, &edit).warnings.contains("providerID"));
 }
+
+#[test]
+fn w120_an_edit_during_a_rollout_counts_the_two_machines_of_an_index_once() {
+    let old = aws_set(|_| {});
+    let mut objects = machines(&old);
+    let mut created = objects[0].clone();
+    created["metadata"]["name"] = json!("prod-x7k2p-master-new-0");
+    created["metadata"]["uid"] = json!("uid-new");
+    created["status"] = json!({"phase": "Provisioning"});
+    objects.push(created);
+    let larger = |set: &mut Value| provider_spec(set)["instanceType"] = json!("m6i.4xlarge");
+    let answer = judge_in(&old, &edited(&old, larger), &objects, "Background");
+    assert!(answer.warnings.contains("replaces 3 machine(s)"), "{}", answer.warnings);
+}
+
+#[test]
+fn w121_the_value_false_in_capitals_pauses_no_rollout() {
+    let paused = |value: &str| {
+        let old = aws_set(|set| set["metadata"]["annotations"] = json!({"capstan.dev/paused-rollout": value}));
+        let larger = |set: &mut Value| provider_spec(set)["instanceType"] = json!("m6i.4xlarge");
+        judge(&old, &edited(&old, larger)).warnings.contains("paused")
+    };
+    assert!(paused("true") && paused(""));
+    assert!(!paused("false") && !paused("False"));
+}

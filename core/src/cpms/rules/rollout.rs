@@ -2,6 +2,8 @@
 //! replaced, their order and failure domains, and what the rollout waits for. The order comes from
 //! the plan of the controller.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -89,7 +91,9 @@ fn warn_of_plan(what: &str, spec: &Spec, observed: Observed, verdict: &mut Verdi
         .filter(|machine| !machine.is_current() && !machine.is_deleting())
         .collect();
     let Some(first) = outdated.first() else { return };
-    announce(what, &first.changes, Some(outdated.len()), spec, verdict);
+    // During a rollout, an index has two machines, and one machine takes the place of both.
+    let indexes: BTreeSet<u32> = outdated.iter().map(|machine| machine.index).collect();
+    announce(what, &first.changes, Some(indexes.len()), spec, verdict);
     if spec.strategy == Strategy::OnDelete {
         return;
     }

@@ -60,7 +60,9 @@ pub(super) fn rollout(annotations: &BTreeMap<String, String>, found: &mut Violat
         text == "true"
     });
     Rollout {
-        paused: annotations.get(PAUSED_ROLLOUT).is_some_and(|value| value != "false"),
+        paused: annotations
+            .get(PAUSED_ROLLOUT)
+            .is_some_and(|value| !value.eq_ignore_ascii_case("false")),
         limit,
         deadline,
         images,

@@ -26,7 +26,9 @@ pub(super) fn decide(state: &State, plan: &mut Plan) {
         // A machine that stays must take over the data of etcd (V172).
         return add(state, plan, String::from("all machines are being deleted"));
     }
-    let is_paused = state.annotation(PAUSED_ROLLOUT).is_some_and(|value| value != "false");
+    let is_paused = state
+        .annotation(PAUSED_ROLLOUT)
+        .is_some_and(|value| !value.eq_ignore_ascii_case("false"));
     if is_paused {
         for machine in &outdated {
             let message = format!(

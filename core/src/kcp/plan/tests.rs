@@ -186,7 +186,7 @@ fn a_paused_rollout_replaces_nothing_and_scaling_continues() {
     unhealthy.unhealthy(1);
     assert_eq!(next(&unhealthy), "delete m-1", "remediation continues");
     let mut continued = rolled("abc", 1);
-    continued.control_plane["metadata"]["annotations"] = json!({(PAUSED_ROLLOUT): "false"});
+    continued.control_plane["metadata"]["annotations"] = json!({(PAUSED_ROLLOUT): "False"});
     assert_eq!(next(&continued), "create a join");
 }
 

@@ -252,7 +252,7 @@ golden! {
         t.world.annotate(spec::PAUSED_ROLLOUT, "true");
         t.run();
         t.person("resumes");
-        t.world.annotate(spec::PAUSED_ROLLOUT, "false");
+        t.world.annotate(spec::PAUSED_ROLLOUT, "False");
         t.run();
     };
     b24_a_canary_stops_after_one_machine("a b c", NEW): |t| {
