@@ -15,6 +15,7 @@ mod events;
 mod follow;
 mod history;
 mod leader;
+mod lost_creations;
 mod metrics;
 mod object;
 mod queue;

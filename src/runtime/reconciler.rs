@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::caches::View;
 use super::cluster::Cluster;
 use super::events::Events;
+use super::lost_creations::LostCreations;
 use super::metrics::Metrics;
 use super::reconcile::{Moment, Observation, Reconcile, Reconciled, Report, Source, Step};
 use super::step_error::StepError;
@@ -60,6 +61,7 @@ pub struct Reconciler<R: Reconcile, C> {
     state: R::State,
     /// What has been failing without a break, and since when.
     failing: Option<(Timestamp, String)>,
+    lost: LostCreations,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +84,7 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
             events: Events::new(shared.identity.clone()),
             state: R::State::default(),
             failing: None,
+            lost: LostCreations::default(),
             object,
             shared,
         }
@@ -100,6 +103,10 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
                 ..ReconcileResult::default()
             };
         }
+        self.lost.observe(began, |object| {
+            let meta = view.objects.metadata(object);
+            meta.is_some_and(|meta| !meta.is_deleting())
+        });
         // Nothing enables this span, except the export of traces.
         let span = tracing::trace_span!(target: "capstan::traces", "reconcile", controller = R::NAME);
         let outcome = self.run(view, stop).await;
@@ -254,6 +261,10 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
         read: Instant,
     ) -> Result<(), StepError> {
         let moment = self.moment();
+        let creates = step.disruptive && matches!(step.write.verb, Verb::Create { .. });
+        if creates && let Some(lost) = self.lost.defers(moment.instant) {
+            return Err(StepError::deferred(step.write.title(), &lost.name));
+        }
         let shared = Arc::clone(&self.shared);
         // A process that acts later must be able to know of the step before it is attempted.
         if let Some(record) = shared.controller.before(observed, position, &mut self.state, moment) {
@@ -268,10 +279,15 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
             },
             Err(error) => return Err(error),
         };
+        let moment = self.moment();
         let Err(error) = written else {
+            if creates {
+                self.lost.created(&step.write.object, moment.instant);
+            } else if matches!(step.write.verb, Verb::Delete { .. }) {
+                self.lost.deleted(&step.write.object);
+            }
             return Ok(());
         };
-        let moment = self.moment();
         let controller = &shared.controller;
         let instead = controller.failed(observed, position, &error, &mut self.state, moment);
         let Some(instead) = instead else {

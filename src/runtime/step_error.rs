@@ -8,8 +8,20 @@ pub struct StepError {
     /// What was being done, such as `deleting Thing one`.
     step: String,
     source: kube::Error,
-    /// Whether the API server accepted the write, and stored something else.
-    not_stored: bool,
+    cause: Cause,
+}
+
+/// What made a step fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The request failed.
+    Request,
+    /// The API server accepted the write, and stored something else.
+    NotStored,
+    /// The write was stored, and another program undid it.
+    Undone,
+    /// Others delete what is created, so the creation waits.
+    Deferred,
 }
 
 impl StepError {
@@ -18,7 +30,7 @@ impl StepError {
         Self {
             step: step.into(),
             source,
-            not_stored: false,
+            cause: Cause::Request,
         }
     }
 
@@ -29,7 +41,25 @@ impl StepError {
             fields.join(", ")
         );
         Self {
-            not_stored: true,
+            cause: Cause::NotStored,
+            ..Self::new(step, kube::Error::Service(text.into()))
+        }
+    }
+
+    /// A write of these fields that another program undoes each time.
+    pub(super) fn undone(step: impl Into<String>, fields: &[String]) -> Self {
+        let text = format!("another program undoes each write of {}", fields.join(", "));
+        Self {
+            cause: Cause::Undone,
+            ..Self::new(step, kube::Error::Service(text.into()))
+        }
+    }
+
+    /// A creation that waits, because others deleted this object soon after its creation.
+    pub(super) fn deferred(step: impl Into<String>, lost: &str) -> Self {
+        let text = format!("another program deletes what was just created, the last one {lost}");
+        Self {
+            cause: Cause::Deferred,
             ..Self::new(step, kube::Error::Service(text.into()))
         }
     }
@@ -53,7 +83,7 @@ impl StepError {
     /// A rule of the schema or of admission refused, or took fields out of the write. The same
     /// happens to the same request again.
     pub fn is_by_rule(&self) -> bool {
-        if self.not_stored {
+        if matches!(self.cause, Cause::NotStored | Cause::Undone) {
             return true;
         }
         let kube::Error::Api(status) = &self.source else {
@@ -76,9 +106,20 @@ impl StepError {
     }
 
     fn advice(&self) -> &'static str {
-        if self.not_stored {
-            return "a webhook or an admission policy of the cluster takes the fields out: change it; the write is repeated after \
-                    two minutes";
+        match self.cause {
+            Cause::Request => {}
+            Cause::NotStored => {
+                return "a webhook or an admission policy of the cluster takes the fields out: change it; the write is repeated \
+                        after two minutes";
+            }
+            Cause::Undone => {
+                return "metadata.managedFields of the object names the program: stop it, or change what Capstan writes; the \
+                        write is repeated after two minutes";
+            }
+            Cause::Deferred => {
+                return "find in the audit log of the API server who deletes it, and stop that; until then the next one is \
+                        created later each time, at the latest after five minutes";
+            }
         }
         let kube::Error::Api(status) = &self.source else {
             return "is the API server reachable? Retrying";

@@ -20,6 +20,9 @@ use super::write_tracker::WriteTracker;
 /// corrects the policy waits no longer than this.
 const REPEAT: Duration = Duration::from_secs(120);
 
+/// How often the same patch is stored in a row before it counts as undone by another program.
+const UNDONE: u32 = 5;
+
 /// A write, as data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
@@ -109,6 +112,7 @@ pub struct Writer<C> {
     pub(super) cluster: C,
     pub(super) tracker: WriteTracker,
     not_stored: BTreeMap<ObjectRef, NotStored>,
+    repeated: BTreeMap<ObjectRef, Repeated>,
 }
 
 /// A patch that the API server accepted and did not store.
@@ -119,6 +123,15 @@ struct NotStored {
     at: Instant,
 }
 
+/// The last patch of an object that was stored.
+#[derive(Debug)]
+struct Repeated {
+    sent: Value,
+    /// How often it was stored in a row.
+    count: u32,
+    at: Instant,
+}
+
 impl<C: Cluster> Writer<C> {
     /// A writer that has written nothing yet.
     pub fn new(cluster: C) -> Self {
@@ -126,6 +139,7 @@ impl<C: Cluster> Writer<C> {
             cluster,
             tracker: WriteTracker::default(),
             not_stored: BTreeMap::new(),
+            repeated: BTreeMap::new(),
         }
     }
 
@@ -149,6 +163,7 @@ impl<C: Cluster> Writer<C> {
             Verb::Delete { precondition } => return self.delete(write, precondition.as_ref()).await,
             Verb::Patch(patch) => {
                 self.known_as_not_stored(write, patch)?;
+                self.known_as_undone(write, patch)?;
                 let patched = self.cluster.patch(kind, object, false, patch.clone()).await;
                 patched.map_err(failed)?
             }
@@ -201,6 +216,7 @@ impl<C: Cluster> Writer<C> {
         }
         if fields.is_empty() {
             self.not_stored.remove(&write.object);
+            self.count(write, sent);
             return Ok(());
         }
         let error = StepError::not_stored(write.title(), &fields);
@@ -210,6 +226,38 @@ impl<C: Cluster> Writer<C> {
         self.not_stored
             .insert(write.object.clone(), NotStored { sent, fields, at });
         Err(error)
+    }
+
+    /// Counts how often a patch was stored in a row.
+    fn count(&mut self, write: &Write, sent: Value) {
+        let at = self.cluster.instant();
+        // A patch that is needed again after a long time was not undone at once.
+        self.repeated
+            .retain(|_, known| at.duration_since(known.at) < 2 * REPEAT);
+        let known = self.repeated.get(&write.object).filter(|known| known.sent == sent);
+        let count = known.map_or(0, |known| known.count).saturating_add(1);
+        self.repeated.insert(write.object.clone(), Repeated { sent, count, at });
+    }
+
+    /// Fails if the same patch was stored again and again, the last time a short time ago. Another
+    /// program undoes it, and both would write without end.
+    fn known_as_undone(&self, write: &Write, patch: &Value) -> Result<(), StepError> {
+        let is_undone = |known: &&Repeated| known.count >= UNDONE && known.sent == sent(patch);
+        let Some(known) = self.repeated.get(&write.object).filter(is_undone) else {
+            return Ok(());
+        };
+        if self.cluster.instant().duration_since(known.at) >= REPEAT {
+            return Ok(());
+        }
+        let mut fields = Vec::new();
+        for part in ["metadata", "spec"] {
+            let mut wanted = known.sent.get(part).cloned().unwrap_or_default();
+            if let Some(metadata) = wanted.as_object_mut() {
+                metadata.remove("uid");
+            }
+            compare(part, &wanted, &Value::Null, &mut fields);
+        }
+        Err(StepError::undone(write.title(), &fields))
     }
 
     /// The caches may not show the object yet that a write changed: it was created just before.

@@ -1,6 +1,7 @@
 //! What the controller writes and reports, reconcile by reconcile.
 
 mod fake;
+mod interference;
 mod pending_creates;
 
 use std::sync::Arc;
