@@ -11,6 +11,7 @@ pub mod degraded;
 mod gates;
 pub mod generate;
 pub mod health_check;
+pub mod hook;
 pub mod lost_members;
 pub mod members;
 mod pending;

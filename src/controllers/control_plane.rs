@@ -21,6 +21,7 @@ use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, Contr
 use capstan_core::control_plane::action::Step as CoreStep;
 use capstan_core::control_plane::cluster_operator;
 use capstan_core::control_plane::health_check::{self, Change};
+use capstan_core::cpms::observed::Observed;
 use capstan_core::cpms::pending_creates;
 use capstan_core::model::{NamespacedName, ObjectRef, status_patch};
 use jiff::Timestamp;
@@ -238,7 +239,11 @@ impl Reconcile for ControlPlanes {
                 let reason = &undecodable.reason;
                 tracing::error!(reason, "the ControlPlane cannot be decoded; nothing is done with it");
             }
-            return Observation::Found(assess::unreadable(undecodable, observed(view), view, &self.options));
+            let around = Observed {
+                own_members: self.etcd.as_ref().map(OwnEtcd::answer),
+                ..observed(view)
+            };
+            return Observation::Found(assess::unreadable(undecodable, around, view, &self.options));
         }
         let Some(found) = known.objects.get(&key) else {
             return Observation::Nothing;

@@ -7,6 +7,7 @@ use super::spec::Spec;
 use super::state::{MachineState, Owner, State};
 use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use crate::api::machine_openshift_io::label;
+use crate::cpms::changes::FieldChange;
 use crate::cpms::degraded::unparsable;
 use crate::model::{Degradation, Violation};
 
@@ -110,11 +111,16 @@ fn unreadable_pending_creations(spec: &Spec) -> Option<Degradation> {
 /// A machine that lost its labels may still become a node. Another machine would be one too many,
 /// and a policy that strips each new machine would lead to machines without end.
 fn strayed(state: &State) -> Option<Degradation> {
+    let remedy = if state.stray_members {
+        "put the labels back, so that the etcd members of the machines that are being deleted are removed"
+    } else {
+        "put the labels back, or delete the machines"
+    };
     (!state.strayed.is_empty()).then(|| Degradation {
         reason: "StrayedMachines",
         message: format!(
-            "{} machine(s) were created for the ControlPlane, or carry an owner reference of it, but not the labels of \
-             a control plane machine: {}; put the labels back, or delete the machines",
+            "{} machine(s) were created for the ControlPlane, or carry an owner reference of it or its hook, but not \
+             the labels of a control plane machine: {}; {remedy}",
             state.strayed.len(),
             state.strayed.join(", ")
         ),
@@ -137,18 +143,32 @@ fn foreign(state: &State) -> Option<Degradation> {
     })
 }
 
-/// A new machine would not have what the template contains either.
+/// A field of the template that the API server does not store, or that a machine which was created
+/// from it does not have. Another machine would not have it either.
 fn template_not_stored(state: &State) -> Option<Degradation> {
+    let in_words = |fields: &[FieldChange]| fields.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let machines = state.standing().filter(|machine| !machine.lost.is_empty());
+    let machines: Vec<String> = machines
+        .map(|machine| format!("{} ({})", machine.name(), in_words(&machine.lost)))
+        .collect();
+    let reason = |message: String| Degradation {
+        reason: TEMPLATE_NOT_STORED,
+        message,
+    };
+    if !machines.is_empty() {
+        return Some(reason(format!(
+            "{} machine(s) were created from spec.providerSpec and do not have its fields: {}; correct it, or the \
+             webhook that changes machines, and delete these machines. No machine is replaced before",
+            machines.len(),
+            machines.join(", ")
+        )));
+    }
     let lost = &state.template.lost;
     (!lost.is_empty() && state.standing().any(|machine| !machine.is_current())).then(|| {
-        let fields: Vec<String> = lost.iter().map(ToString::to_string).collect();
-        Degradation {
-            reason: TEMPLATE_NOT_STORED,
-            message: format!(
-                "The API server does not store spec.providerSpec as it is: {}; correct it, or the webhook that changes \
-                 machines. No machine is replaced before",
-                fields.join("; ")
-            ),
-        }
+        reason(format!(
+            "The API server does not store spec.providerSpec as it is: {}; correct it, or the webhook that changes \
+             machines. No machine is replaced before",
+            in_words(lost)
+        ))
     })
 }

@@ -8,47 +8,18 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
-
 use super::action::{Plan, Step, WaitReason};
+use super::gates::Blocked;
+use super::hook::{HOOK, hooks_patch, is_hooked};
 use super::spec::Spec;
 use super::state::{MachineState, Owner, State};
 use super::step::{patch, waits};
-use crate::api::machine_openshift_io::machine::{LifecycleHook, Machine};
+use crate::api::machine_openshift_io::machine::Machine;
 use crate::cpms::action::Action;
 use crate::cpms::etcd::Etcd;
+use crate::cpms::observed::Observed;
 use crate::cpms::selector::is_control_plane;
 use crate::model::{EtcdMember, MembershipChange, quorum_after};
-
-/// The name of the hook.
-pub const HOOK: &str = "capstan.dev/EtcdMember";
-/// The owner of the hook.
-pub const HOOK_OWNER: &str = "capstan";
-
-/// The hook.
-pub(super) fn hook() -> LifecycleHook {
-    LifecycleHook {
-        name: HOOK.to_owned(),
-        owner: HOOK_OWNER.to_owned(),
-    }
-}
-
-/// Whether a machine carries the hook.
-pub(super) fn is_hooked(machine: &Machine) -> bool {
-    hooks(machine).iter().any(|hook| hook.name == HOOK)
-}
-
-fn hooks(machine: &Machine) -> &[LifecycleHook] {
-    let hooks = machine.spec.lifecycle_hooks.as_ref();
-    hooks.map_or(&[], |hooks| hooks.pre_drain.as_slice())
-}
-
-/// The patch of the hooks of a machine, with or without the hook of Capstan. Other hooks stay.
-pub(super) fn hooks_patch(machine: &Machine, hooked: bool) -> serde_json::Value {
-    let others = hooks(machine).iter().filter(|one| one.name != HOOK).cloned();
-    let all: Vec<LifecycleHook> = others.chain(hooked.then(hook)).collect();
-    json!({"lifecycleHooks": {"preDrain": all}})
-}
 
 /// The steps that give every machine the hook, or that remove the hook where the etcd operator
 /// manages the members. Without a report of the operator, the hooks stay. A deleted machine gets no
@@ -102,15 +73,7 @@ pub(super) fn healthy(node: &str) -> EtcdMember {
 pub(super) fn release(spec: &Spec, state: &State, plan: &mut Plan) {
     let held = state.leaving().filter(|machine| is_hooked(&machine.machine));
     if !state.manages_members() {
-        let wait = |machine: &MachineState| {
-            let message = format!(
-                "machine {} carries the hook {HOOK}, and Capstan runs without --etcd-members=capstan, so that its etcd \
-                 member is not removed; start Capstan with this option, or remove the member of the machine from etcd \
-                 and then the hook",
-                machine.name()
-            );
-            waits(Some(machine), (WaitReason::EtcdMembers, message))
-        };
+        let wait = |machine: &MachineState| waits(Some(machine), unmanaged(machine.name()));
         return plan.waits.extend(held.map(wait));
     }
     for machine in held {
@@ -131,67 +94,113 @@ pub(super) fn release(spec: &Spec, state: &State, plan: &mut Plan) {
 
 /// The etcd member that is removed before a step of a plan: the step removes the hook of its
 /// machine.
-pub fn removed_by<'s>(state: &'s State, step: &Step) -> Option<&'s str> {
+pub fn removed_by<'s>(observed: &'s Observed, step: &Step) -> Option<&'s str> {
+    let machine = released_by(observed, step).filter(|machine| is_hooked(machine))?;
+    let members = observed.own_members.as_ref()?.as_ref().ok()?;
+    member_of(members, machine).map(|member| member.name.as_str())
+}
+
+/// Whether a step releases a deleted machine. It is taken only if a live read confirms it.
+pub fn is_release(observed: &Observed, step: &Step) -> bool {
+    released_by(observed, step).is_some()
+}
+
+/// The deleted machine whose hooks a step changes.
+fn released_by<'s>(observed: &'s Observed, step: &Step) -> Option<&'s Machine> {
     let Action::Patch { patch, .. } = &step.action else {
         return None;
     };
     patch.pointer("/spec/lifecycleHooks")?;
     let name = step.machine()?;
-    let machine = state.leaving().find(|machine| machine.name() == name)?;
-    let leaves = state.manages_members() && is_hooked(&machine.machine);
-    state
-        .member_of(machine)
-        .filter(|_| leaves)
-        .map(|member| member.name.as_str())
-}
-
-/// Whether a step releases a deleted machine. It is taken only if a live read confirms it.
-pub fn is_release(state: &State, step: &Step) -> bool {
-    let Action::Patch { patch, .. } = &step.action else {
-        return false;
-    };
-    let is_leaving = |name: &str| state.leaving().any(|machine| machine.name() == name);
-    patch.pointer("/spec/lifecycleHooks").is_some() && step.machine().is_some_and(is_leaving)
+    let mut leaving = of_control_plane(observed).filter(|machine| machine.metadata.is_deleting());
+    leaving.find(|machine| machine.metadata.name() == name)
 }
 
 /// The members that may lead in the place of one that is removed.
-pub fn successors<'s>(state: &'s State, removed: &str) -> Vec<&'s str> {
-    let standing = state.standing().filter_map(|machine| state.member_of(machine));
+pub fn successors<'s>(observed: &'s Observed, removed: &str) -> Vec<&'s str> {
+    let members = observed.own_members.as_ref().and_then(|own| own.as_deref().ok());
+    let standing = of_control_plane(observed).filter(|machine| !machine.metadata.is_deleting());
+    let standing = standing.filter_map(|machine| member_of(members?, machine));
     let healthy = standing.filter(|member| member.is_healthy && !member.is_learner && member.name != removed);
     healthy.map(|member| member.name.as_str()).collect()
 }
 
-fn may_leave(spec: &Spec, state: &State, machine: &MachineState) -> Result<(), (WaitReason, String)> {
-    let Some(members) = state.members.as_deref() else {
-        let message = format!("the etcd members do not answer: {}", state.etcd_message());
-        return Err((WaitReason::EtcdHealthy, message));
-    };
-    if members.iter().any(|member| member.name.is_empty()) && machine.node.name().is_none() {
-        let message = format!(
-            "an etcd member has not started, and may be that of machine {}",
-            machine.name()
-        );
+/// The machines of the control plane, also those that lost their labels and have the hook.
+fn of_control_plane(observed: &Observed) -> impl Iterator<Item = &Machine> {
+    let machines = observed.machines.iter().map(|machine| &**machine);
+    machines.filter(|machine| is_control_plane(&machine.metadata.labels) || is_hooked(machine))
+}
+
+fn member_of<'m>(members: &'m [EtcdMember], machine: &Machine) -> Option<&'m EtcdMember> {
+    let node = machine.node_name()?;
+    members.iter().find(|member| member.name == node)
+}
+
+/// What a user does about the hook of a deleted machine if Capstan does not manage the members.
+fn unmanaged(machine: &str) -> Blocked {
+    let message = format!(
+        "machine {machine} carries the hook {HOOK}, and Capstan runs without --etcd-members=capstan, so that its etcd \
+         member is not removed; start Capstan with this option, or remove the member of the machine from etcd and then \
+         the hook"
+    );
+    (WaitReason::EtcdMembers, message)
+}
+
+/// The deleted machine whose hook is removed next while the ControlPlane is being deleted, with the
+/// machines that still wait. No new machine takes over, so only the quorum decides (V226).
+pub(super) fn released_last(observed: &Observed) -> (Option<&Machine>, Vec<(&Machine, Blocked)>) {
+    let held = of_control_plane(observed).filter(|machine| machine.metadata.is_deleting() && is_hooked(machine));
+    let mut waits = Vec::new();
+    for machine in held {
+        let name = machine.metadata.name();
+        let removable = match &observed.own_members {
+            None => Err(unmanaged(name)),
+            Some(Err(message)) => Err(unanswered(message)),
+            Some(Ok(members)) => removable(members, of_control_plane(observed), machine),
+        };
+        match removable {
+            Ok(_) => return (Some(machine), Vec::new()),
+            Err(blocked) => waits.push((machine, blocked)),
+        }
+    }
+    (None, waits)
+}
+
+fn unanswered(message: &str) -> Blocked {
+    let message = format!("the etcd members do not answer: {message}");
+    (WaitReason::EtcdHealthy, message)
+}
+
+/// The member of a deleted machine, if etcd keeps its quorum without it; `None` if the machine has
+/// none.
+fn removable<'m, 'a>(
+    members: &'m [EtcdMember],
+    mut machines: impl Iterator<Item = &'a Machine>,
+    machine: &Machine,
+) -> Result<Option<&'m EtcdMember>, Blocked> {
+    let (name, node) = (machine.metadata.name(), machine.node_name());
+    if members.iter().any(|member| member.name.is_empty()) && node.is_none() {
+        let message = format!("an etcd member has not started, and may be that of machine {name}");
         return Err((WaitReason::EtcdMembers, message));
     }
-    let Some(member) = state.member_of(machine) else {
-        return match state.unclaimed_member() {
-            Some(member) if machine.node.name().is_none() => {
-                let message = format!(
-                    "machine {} has no node, and etcd member {member} belongs to no machine, so it may be that of this \
-                     machine; set the node reference of the machine, or remove the member if its node is gone",
-                    machine.name()
-                );
-                Err((WaitReason::EtcdMembers, message))
-            }
-            _ => Ok(()),
+    let Some(member) = member_of(members, machine) else {
+        let nodes: Vec<&str> = machines.by_ref().filter_map(Machine::node_name).collect();
+        let mut unclaimed = members.iter().map(|member| member.name.as_str());
+        let unclaimed = unclaimed.find(|member| !member.is_empty() && !nodes.contains(member));
+        return match unclaimed.filter(|_| node.is_none()) {
+            Some(member) => Err((
+                WaitReason::EtcdMembers,
+                format!(
+                    "machine {name} has no node, and etcd member {member} belongs to no machine, so it may be that of \
+                     this machine; set the node reference of the machine, or remove the member if its node is gone"
+                ),
+            )),
+            None => Ok(None),
         };
     };
-    if member.is_learner {
-        return Ok(());
-    }
     let quorum = quorum_after(members, MembershipChange::Remove(&member.name));
     let healthy = quorum.voting.saturating_sub(quorum.unhealthy);
-    if healthy < quorum.needed() {
+    if !member.is_learner && healthy < quorum.needed() {
         let message = format!(
             "without etcd member {}, {healthy} of {} voting members would be healthy, and {} are needed; repair the \
              others",
@@ -201,10 +210,21 @@ fn may_leave(spec: &Spec, state: &State, machine: &MachineState) -> Result<(), (
         );
         return Err((WaitReason::EtcdQuorum, message));
     }
+    Ok(Some(member))
+}
+
+fn may_leave(spec: &Spec, state: &State, machine: &MachineState) -> Result<(), Blocked> {
+    let Some(members) = state.members.as_deref() else {
+        return Err(unanswered(state.etcd_message()));
+    };
+    let machines = state.machines.iter().map(|machine| &*machine.machine);
+    let Some(member) = removable(members, machines, &machine.machine)? else {
+        return Ok(());
+    };
     let votes = |member: &EtcdMember| member.is_healthy && !member.is_learner;
     let staying = state.standing().filter_map(|machine| state.member_of(machine));
     let staying = staying.filter(|member| votes(member)).count();
-    if member.is_healthy && staying < spec.replicas {
+    if votes(member) && staying < spec.replicas {
         let message = format!(
             "etcd member {} stays until {} machines have a healthy voting member; {staying} have one",
             member.name, spec.replicas

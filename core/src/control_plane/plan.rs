@@ -107,6 +107,11 @@ fn change(spec: &Spec, state: &State, plan: &mut Plan) {
         plan.waits
             .push(waits(Some(leaving), (WaitReason::MachineRemoved, message)));
     } else if standing.len() > spec.replicas {
+        let is_replacement = standing.iter().any(|machine| machine.is_marked);
+        if is_replacement && standing.iter().any(|machine| !machine.lost.is_empty()) {
+            // The new machine is not as the template says. The old one stays (V230).
+            return;
+        }
         scale_in(spec, state, &standing, plan);
     } else if !standing.iter().all(|machine| machine.is_current()) {
         if plan.degraded.is_empty() {

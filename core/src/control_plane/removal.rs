@@ -1,11 +1,17 @@
 //! The removal of a ControlPlane. It removes no machine: the steps are those of a
 //! ControlPlaneMachineSet, see `cpms::removal`. They also work for a ControlPlane that does not
 //! parse.
+//!
+//! The hooks of Capstan are removed first, because no controller would remove them later. A machine
+//! that is already being deleted must never lose its hook before its etcd member is removed: etcd
+//! would lose its quorum (V226).
 
 use serde_json::json;
 
 use super::action::{Plan, Step};
+use super::hook::{hooks_patch, is_hooked};
 use super::members;
+use super::step::about;
 use crate::api::kinds::{CONTROL_PLANES, MACHINES};
 use crate::api::machine_openshift_io::control_plane::{ControlPlane, FINALIZER};
 use crate::api::machine_openshift_io::machine::{self, Machine};
@@ -33,14 +39,8 @@ pub fn leave(object: &ControlPlane, observed: &Observed) -> Plan {
         finalizers: &meta.finalizers,
         adopts: &is_control_plane,
     };
-    let hooked = observed.machines.iter().filter(|machine| members::is_hooked(machine));
-    let hooked: Vec<Step> = hooked.map(|machine| unhook(machine)).collect();
     let mut plan: Plan = orphan(&leaving, &observed.machines);
-    if !hooked.is_empty() {
-        // No controller would remove the hook later. The other steps follow: they change the same
-        // machines.
-        plan.steps = hooked;
-    }
+    release(observed, &mut plan);
     let machines = observed.unparsable.iter().filter(|object| object.kind == machine::KIND);
     if let Some(reason) = unparsable(&machines.cloned().collect::<Vec<_>>()) {
         plan.steps.retain(|step| step.machine().is_some());
@@ -51,14 +51,38 @@ pub fn leave(object: &ControlPlane, observed: &Observed) -> Plan {
     plan
 }
 
+/// Removes the hooks: first those of deleted machines, one at a time, each after its etcd member.
+/// The other steps follow, because they change the same machines.
+fn release(observed: &Observed, plan: &mut Plan) {
+    let (next, held) = members::released_last(observed);
+    if let Some(machine) = next {
+        plan.steps = vec![unhook(machine, "its etcd member is removed, or it has none")];
+        return;
+    }
+    if !held.is_empty() {
+        plan.steps.clear();
+        plan.waits = held
+            .into_iter()
+            .map(|(machine, blocked)| about(Some(machine), blocked))
+            .collect();
+        return;
+    }
+    let hooked = observed.machines.iter().filter(|machine| is_hooked(machine));
+    let because = "no controller would remove its hook after the deletion of the ControlPlane";
+    let hooked: Vec<Step> = hooked.map(|machine| unhook(machine, because)).collect();
+    if !hooked.is_empty() {
+        plan.steps = hooked;
+    }
+}
+
 /// Removes the hook of Capstan from a machine.
-fn unhook(machine: &Machine) -> Step {
+fn unhook(machine: &Machine, because: &str) -> Step {
     let meta = &machine.metadata;
     let precondition = Precondition {
         uid: meta.uid().to_owned(),
         resource_version: meta.resource_version.clone().unwrap_or_default(),
     };
-    let patch = json!({"metadata": precondition.metadata(), "spec": members::hooks_patch(machine, false)});
+    let patch = json!({"metadata": precondition.metadata(), "spec": hooks_patch(machine, false)});
     Step {
         action: Action::Patch {
             patch,
@@ -66,7 +90,7 @@ fn unhook(machine: &Machine) -> Step {
         },
         subject: MACHINES.object(meta.namespace.as_deref().unwrap_or_default(), meta.name()),
         index: None,
-        because: String::from("no controller would remove its hook after the deletion of the ControlPlane"),
+        because: because.to_owned(),
         precondition: Some(precondition),
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::action::REPLACED;
+use super::hook::is_hooked;
 use super::spec::Spec;
 use crate::api::config_openshift_io::infrastructure::Infrastructure;
 use crate::api::core_v1::node::Node;
@@ -58,6 +59,9 @@ pub struct MachineState {
     pub owner: Owner,
     /// The fields that differ from the template; empty for a machine that is up to date.
     pub changes: Vec<FieldChange>,
+    /// Of a machine that was created from the current template, the fields of the template that it
+    /// does not have.
+    pub lost: Vec<FieldChange>,
     /// Whether the machine is marked for its replacement.
     pub is_marked: bool,
 }
@@ -112,6 +116,8 @@ pub struct State {
     /// Stray machines: they carry an owner reference of the ControlPlane, or are known to be
     /// created for it; they do not have the labels, and are not being deleted.
     pub strayed: Vec<String>,
+    /// Whether the hook of Capstan holds one of them, so that its etcd member is not removed.
+    pub stray_members: bool,
     /// The control plane nodes that no machine claims, neither by name nor by instance.
     pub unclaimed_nodes: Vec<String>,
     /// The machines that are not being deleted, and whose etcd member does not vote yet, as the
@@ -148,13 +154,19 @@ impl State {
         unparsable.extend(members_of.iter().filter_map(|machine| without_provider_spec(machine)));
         unparsable.sort();
         let created = created(spec.pending_creations.as_deref().unwrap_or_default(), &spec.annotations);
-        let strayed = strayed(&spec.uid, &created, &observed.requested, others);
+        // The hook holds these machines, and only a machine with the labels loses it.
+        let is_held = |machine: &&&Arc<Machine>| machine.metadata.is_deleting() && is_hooked(machine);
+        let held: Vec<&Arc<Machine>> = others.iter().filter(is_held).copied().collect();
+        let stray_members = !held.is_empty();
+        let mut strayed = strayed(&spec.uid, &created, &observed.requested, others);
+        strayed.extend(held);
         // A stray machine claims its node too, because the remedy is to repair the machine.
         let claiming = members_of.iter().chain(&strayed).copied();
         let unclaimed_nodes = unclaimed(&observed.nodes, claiming);
         let strayed = strayed.iter().map(|machine| machine.metadata.name().to_owned());
         Self {
             strayed: strayed.collect(),
+            stray_members,
             without_vote,
             unclaimed_nodes,
             machines,
@@ -184,16 +196,6 @@ impl State {
         let node = machine.node.name().filter(|_| self.manages_members())?;
         let mut members = self.members.iter().flatten();
         members.find(|member| member.name == node)
-    }
-
-    /// A member of etcd that is on the node of no machine.
-    pub(super) fn unclaimed_member(&self) -> Option<&str> {
-        let names: Vec<&str> = self.machines.iter().filter_map(|machine| machine.node.name()).collect();
-        let members = self.members.iter().flatten();
-        let mut names_of = members
-            .map(|member| member.name.as_str())
-            .filter(|name| !name.is_empty());
-        names_of.find(|member| !names.contains(member))
     }
 
     /// What is known about the health of etcd, as a text.
@@ -255,18 +257,38 @@ impl Around<'_> {
             listed.find(|listed| **listed == found).cloned().unwrap_or(found)
         });
         let created_in = self.created_in(machine, found.as_ref());
-        let differences = match provider_spec {
-            Some(value) if created_in.is_none() => self.template.changes(&spec.template, value, spec.comparison()),
-            _ => Vec::new(),
+        let (template, comparison) = (&spec.template, spec.comparison());
+        let (changes, lost) = match (provider_spec, created_in) {
+            (None, _) => (Vec::new(), Vec::new()),
+            (Some(value), None) => (self.template.changes(template, value, comparison), Vec::new()),
+            (Some(value), Some(_)) => (Vec::new(), KnownTemplate::lost_by(template, value, comparison)),
         };
         MachineState {
-            domain: created_in.flatten().cloned().or(found),
+            domain: self.domain(created_in.flatten(), found.as_ref()).cloned(),
             node: self.node(machine),
             owner: owner(spec, machine),
-            changes: differences,
+            changes,
+            lost,
             is_marked: machine.metadata.annotations.contains_key(REPLACED),
             machine: Arc::clone(machine),
         }
+    }
+
+    /// The failure domain of a machine. A webhook may change its notation, so that the list does
+    /// not have it. Then the one that was sent counts, unless the stored machine is in another one
+    /// of the list, or in another zone (V225).
+    fn domain<'d>(
+        &self,
+        sent: Option<&'d FailureDomain>,
+        found: Option<&'d FailureDomain>,
+    ) -> Option<&'d FailureDomain> {
+        let (Some(sent), Some(found)) = (sent, found) else {
+            return sent.or(found);
+        };
+        let zones = sent.zone().zip(found.zone());
+        let is_elsewhere =
+            self.spec.failure_domains.contains(found) || zones.is_some_and(|(sent, found)| sent != found);
+        Some(if is_elsewhere { found } else { sent })
     }
 
     /// The failure domain in which a machine was created from the current template; `None` if it

@@ -64,7 +64,11 @@ pub fn status(
 pub fn stopped_status(object: &ControlPlane, plan: &Plan, error: Option<&str>, now: Timestamp) -> ControlPlaneStatus {
     let progressing = match plan.degraded.first() {
         Some(reason) => stopped_because(reason.reason),
-        None => new(condition::PROGRESSING, false, "Deleting", plan.notes.join("; ")),
+        None => {
+            let waits = plan.waits.iter().map(|wait| wait.message.as_str());
+            let texts: Vec<&str> = plan.notes.iter().map(String::as_str).chain(waits).collect();
+            new(condition::PROGRESSING, false, "Deleting", texts.join("; "))
+        }
     };
     let mut conditions = vec![degraded(plan), progressing, error_condition(error)];
     conditions.extend(standard_conditions(&conditions));

@@ -7,14 +7,20 @@ use super::gates::Blocked;
 use super::spec::Spec;
 use super::state::MachineState;
 use crate::api::kinds::MACHINES;
+use crate::api::machine_openshift_io::machine::Machine;
 use crate::cpms::action::Action;
 use crate::model::Precondition;
 
 /// A reason to wait, about a machine or about none.
-pub(super) fn waits(machine: Option<&MachineState>, (reason, message): Blocked) -> Wait {
-    let of = |machine: &MachineState| {
-        let namespace = machine.machine.metadata.namespace.as_deref().unwrap_or_default();
-        MACHINES.object(namespace, machine.name())
+pub(super) fn waits(machine: Option<&MachineState>, blocked: Blocked) -> Wait {
+    about(machine.map(|machine| &*machine.machine), blocked)
+}
+
+/// The same, for a machine without a state.
+pub(super) fn about(machine: Option<&Machine>, (reason, message): Blocked) -> Wait {
+    let of = |machine: &Machine| {
+        let meta = &machine.metadata;
+        MACHINES.object(meta.namespace.as_deref().unwrap_or_default(), meta.name())
     };
     Wait {
         index: None,

@@ -179,6 +179,18 @@ impl FailureDomain {
         &self.0.full
     }
 
+    /// The zone, or the name of a failure domain that the Infrastructure defines; `None` if the
+    /// failure domain leaves it open.
+    pub fn zone(&self) -> Option<&str> {
+        let path = match self.0.platform {
+            Platform::Aws => "/placement/availabilityZone",
+            Platform::Azure | Platform::Gcp => "/zone",
+            Platform::OpenStack => "/availabilityZone",
+            Platform::VSphere | Platform::Nutanix => "/name",
+        };
+        self.0.full.pointer(path)?.as_str().filter(|zone| !zone.is_empty())
+    }
+
     /// The location within a sentence: `us-east-1a`, but `zone 1`, because a number alone is
     /// unclear.
     pub fn place(&self) -> String {

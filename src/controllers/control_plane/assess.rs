@@ -45,6 +45,8 @@ pub struct Assessment {
     pub(super) undecodable: Option<Arc<Value>>,
     /// How it was read; `None` if nothing is done with it, or if it is being deleted.
     read: Option<Box<(Spec, State)>>,
+    /// What the removal of an object that is being deleted was planned from.
+    leaving: Option<Box<Observed>>,
 }
 
 /// Parses a ControlPlane and plans for it.
@@ -69,6 +71,7 @@ pub(super) fn assess(
             repairs: None,
             undecodable: None,
             read: None,
+            leaving: Some(Box::new(observed)),
         };
     }
     let reasons = beside(set);
@@ -100,6 +103,7 @@ pub(super) fn assess(
                 object,
                 undecodable: None,
                 read: Some(Box::new((spec, state))),
+                leaving: None,
             }
         }
         Err(violations) => stopped(object, degraded::invalid(&violations)),
@@ -162,6 +166,7 @@ fn stopped(object: Arc<ControlPlane>, degraded: Vec<Degradation>) -> Assessment 
         repairs: None,
         undecodable: None,
         read: None,
+        leaving: None,
     }
 }
 
@@ -179,6 +184,12 @@ impl Assessment {
     /// How it was read; `None` if nothing is done with it.
     pub fn read(&self) -> Option<(&Spec, &State)> {
         self.read.as_ref().map(|read| (&read.0, &read.1))
+    }
+
+    /// What the plan was made of; `None` if nothing is done with the object.
+    fn observed(&self) -> Option<&Observed> {
+        let read = self.read.as_ref().map(|read| &read.1.observed);
+        read.or(self.leaving.as_deref())
     }
 
     /// The status that the ControlPlane should have.
@@ -208,7 +219,7 @@ impl Assessment {
     /// When the ControlPlane is reconciled again without a change of an object.
     pub(super) fn reconcile_at(&self, now: Timestamp) -> Option<Timestamp> {
         let retry = self.read.as_ref().and_then(|read| retry_at(&read.1, now));
-        let manages = self.read.as_ref().is_some_and(|read| read.1.manages_members());
+        let manages = self.observed().is_some_and(|observed| observed.own_members.is_some());
         let waits = manages && (!self.plan.waits.is_empty() || lost_members::is_concerned(&self.plan));
         let ask = waits.then(|| now.checked_add(ASK_AGAIN).ok()).flatten();
         [self.plan.reconcile_at, retry, ask].into_iter().flatten().min()
@@ -241,16 +252,15 @@ impl Assessment {
 
     /// Whether a step releases a deleted machine.
     pub(super) fn releases(&self, step: &Step) -> bool {
-        self.read
-            .as_ref()
-            .is_some_and(|read| members::is_release(&read.1, step))
+        self.observed()
+            .is_some_and(|observed| members::is_release(observed, step))
     }
 
     /// The etcd member that is removed before a step, and the members that may lead instead.
     pub(super) fn removed_member(&self, step: &Step) -> Option<(String, Vec<String>)> {
-        let state = &self.read.as_ref()?.1;
-        let member = members::removed_by(state, step)?;
-        let successors = members::successors(state, member).into_iter().map(str::to_owned);
+        let observed = self.observed()?;
+        let member = members::removed_by(observed, step)?;
+        let successors = members::successors(observed, member).into_iter().map(str::to_owned);
         Some((member.to_owned(), successors.collect()))
     }
 

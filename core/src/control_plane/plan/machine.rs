@@ -8,7 +8,7 @@ use crate::api::machine_openshift_io::control_plane::{API_VERSION as OWNER_VERSI
 use crate::api::machine_openshift_io::machine::Machine;
 use crate::api::meta::{ObjectMeta, OwnerReference};
 use crate::control_plane::action::Step;
-use crate::control_plane::members;
+use crate::control_plane::hook;
 use crate::control_plane::spec::Spec;
 use crate::control_plane::state::{MachineState, Owner, State};
 use crate::control_plane::step::patch;
@@ -50,7 +50,7 @@ pub(super) fn made(spec: &Spec, state: &State, domain: Option<&FailureDomain>) -
     let mut machine = machine_of_template(&spec.template, &spec.namespace, meta, sent);
     if state.manages_members() {
         let hooks = machine.spec.lifecycle_hooks.get_or_insert_default();
-        hooks.pre_drain.push(members::hook());
+        hooks.pre_drain.push(hook::hook());
     }
     Ok(machine)
 }

@@ -1,8 +1,10 @@
 //! The etcd members that Capstan manages: the hook, and the removal of a member before its machine.
 
 use super::*;
-use crate::control_plane::members::{HOOK, is_release, removed_by, successors};
+use crate::control_plane::hook::HOOK;
+use crate::control_plane::members::{is_release, removed_by, successors};
 use crate::control_plane::removal::leave;
+use crate::control_plane::status::stopped_status;
 use crate::model::EtcdMember;
 
 fn member(host: &Host) -> Option<EtcdMember> {
@@ -18,20 +20,23 @@ fn member(host: &Host) -> Option<EtcdMember> {
     })
 }
 
-/// The state as Capstan reads it, which asks the members itself.
-fn state(world: &World) -> State {
+/// The cluster as Capstan reads it, which asks the members itself.
+fn managed(world: &World) -> Observed {
     let lost = world.lost.iter().map(|name| EtcdMember {
         name: name.clone(),
         is_learner: false,
         is_healthy: false,
     });
     let members = world.hosts.iter().filter_map(member).chain(lost).collect();
-    let observed = Observed {
+    Observed {
         etcd: None,
         own_members: Some(Ok(members)),
         ..world.observed()
-    };
-    State::observe(&world.spec(), observed)
+    }
+}
+
+fn state(world: &World) -> State {
+    State::observe(&world.spec(), managed(world))
 }
 
 fn next(world: &World) -> (State, Plan) {
@@ -68,7 +73,7 @@ fn a_deleted_machine_keeps_its_member_until_its_replacement_has_one() {
     };
     let hooks = machine.spec.lifecycle_hooks.as_ref().unwrap();
     assert_eq!(hooks.pre_drain[0].name, HOOK, "a new machine carries the hook");
-    assert!(plan.steps.iter().all(|step| !is_release(&state, step)));
+    assert!(plan.steps.iter().all(|step| !is_release(&state.observed, step)));
     world.execute(&plan);
     // The new machine is ready, and its member has not started.
     let new = world.hosts.last_mut().unwrap();
@@ -79,14 +84,14 @@ fn a_deleted_machine_keeps_its_member_until_its_replacement_has_one() {
     let [step] = plan.steps.as_slice() else {
         panic!("{plan:?}");
     };
-    assert!(is_release(&state, step), "{step:?}");
-    assert_eq!(removed_by(&state, step), Some(name.as_str()));
-    assert_eq!(successors(&state, &name).len(), 3);
+    assert!(is_release(&state.observed, step), "{step:?}");
+    assert_eq!(removed_by(&state.observed, step), Some(name.as_str()));
+    assert_eq!(successors(&state.observed, &name).len(), 3);
     // After a crash between the removal and the release, only the hook is left.
     world.named(&name).member = Member::None;
     let (state, plan) = next(&world);
-    assert!(is_release(&state, &plan.steps[0]));
-    assert_eq!(removed_by(&state, &plan.steps[0]), None);
+    assert!(is_release(&state.observed, &plan.steps[0]));
+    assert_eq!(removed_by(&state.observed, &plan.steps[0]), None);
 }
 
 #[test]
@@ -97,7 +102,7 @@ fn an_unhealthy_member_leaves_at_once_unless_the_quorum_needs_it() {
     let lost = world.named(&name);
     (lost.ready, lost.member) = (false, Member::Unhealthy);
     let (state, plan) = next(&world);
-    assert_eq!(removed_by(&state, &plan.steps[0]), Some(name.as_str()));
+    assert_eq!(removed_by(&state.observed, &plan.steps[0]), Some(name.as_str()));
     // Two of three members do not answer: without either, one of two would be healthy.
     world.hosts[1].member = Member::Unhealthy;
     let (_, plan) = next(&world);
@@ -178,6 +183,114 @@ fn the_hook_is_removed_where_the_etcd_operator_manages_the_members_and_with_the_
     );
 }
 
+#[test]
+fn v226_a_deleted_machine_keeps_its_hook_until_its_member_is_removed_also_without_its_control_plane() {
+    let mut world = hooked(3);
+    let names: Vec<String> = world.hosts.iter().map(|host| host.name().to_owned()).collect();
+    world.delete(&names[0]);
+    world.delete(&names[1]);
+    world.object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let object = serde_json::from_value(world.object.clone()).unwrap();
+    let members = |observed: &Observed| observed.own_members.clone().unwrap().unwrap();
+    let mut observed = managed(&world);
+    let mut removed = Vec::new();
+    // Each member is removed, and each machine goes, before the next one.
+    for _ in 0..2 {
+        let plan = leave(&object, &observed);
+        let [step] = plan.steps.as_slice() else {
+            panic!("{plan:?}");
+        };
+        assert!(is_release(&observed, step), "a live read confirms it");
+        let member = removed_by(&observed, step).unwrap().to_owned();
+        let gone = step.machine().unwrap().to_owned();
+        assert_eq!(successors(&observed, &member).len(), 1);
+        observed.own_members = Some(Ok(members(&observed)
+            .into_iter()
+            .filter(|one| one.name != member)
+            .collect()));
+        observed.machines.retain(|machine| machine.metadata.name() != gone);
+        removed.push(gone);
+    }
+    assert!(
+        removed.contains(&names[0]) && removed.contains(&names[1]),
+        "{removed:?}"
+    );
+    // The machine that stays loses its hook, and no member.
+    let plan = leave(&object, &observed);
+    assert_eq!((hook_patches(&plan), plan.steps.len()), (1, 1), "{plan:?}");
+    assert_eq!(removed_by(&observed, &plan.steps[0]), None);
+}
+
+#[test]
+fn v226_a_member_that_etcd_needs_stays_and_the_finalizer_with_it() {
+    let mut world = hooked(1);
+    let name = world.hosts[0].name().to_owned();
+    world.delete(&name);
+    world.object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let object = serde_json::from_value(world.object.clone()).unwrap();
+    let alone = managed(&world);
+    let silent = Observed {
+        own_members: Some(Err(String::from("no member responds"))),
+        ..alone.clone()
+    };
+    let unmanaged = Observed {
+        own_members: None,
+        ..alone.clone()
+    };
+    for (observed, reason, text) in [
+        (alone, WaitReason::EtcdQuorum, "0 of 0 voting members"),
+        (silent, WaitReason::EtcdHealthy, "no member responds"),
+        (unmanaged, WaitReason::EtcdMembers, "--etcd-members=capstan"),
+    ] {
+        let plan = leave(&object, &observed);
+        assert!(plan.steps.is_empty(), "{plan:?}");
+        let [wait] = plan.waits.as_slice() else {
+            panic!("{plan:?}");
+        };
+        assert_eq!(wait.reason, reason);
+        assert!(wait.message.contains(text), "{}", wait.message);
+        let status = stopped_status(&object, &plan, None, Timestamp::UNIX_EPOCH);
+        let mut conditions = status.conditions.iter();
+        let progressing = conditions.find(|one| one.type_ == "Progressing").unwrap();
+        assert_eq!(progressing.reason, "Deleting");
+        assert!(progressing.message.contains(text), "{}", progressing.message);
+    }
+}
+
+#[test]
+fn v227_a_deleted_machine_without_its_labels_is_reported_while_the_hook_holds_it() {
+    let mut world = hooked(3);
+    let name = world.hosts[0].name().to_owned();
+    let metadata = world.hosts[0].machine["metadata"].as_object_mut().unwrap();
+    let labels = metadata.remove("labels").unwrap();
+    let (_, before) = next(&world);
+    assert_eq!(before.degraded[0].reason, "StrayedMachines", "{before:?}");
+    world.delete(&name);
+    let (_, plan) = next(&world);
+    assert_eq!(plan.disruptive(), None, "{plan:?}");
+    let [reason] = plan.degraded.as_slice() else {
+        panic!("{plan:?}");
+    };
+    assert_eq!(reason.reason, "StrayedMachines");
+    for part in [&*name, "put the labels back, so that the etcd members"] {
+        assert!(reason.message.contains(part), "{}", reason.message);
+    }
+    // The remedy works.
+    world.hosts[0].machine["metadata"]["labels"] = labels;
+    let (_, plan) = next(&world);
+    assert!(plan.degraded.is_empty() && plan.disruptive().is_some(), "{plan:?}");
+    // The deletion of the ControlPlane does not release the machine without its member.
+    world.hosts[0].machine["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("labels");
+    world.object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let object = serde_json::from_value(world.object.clone()).unwrap();
+    let observed = managed(&world);
+    let plan = leave(&object, &observed);
+    assert_eq!(removed_by(&observed, &plan.steps[0]), Some(name.as_str()), "{plan:?}");
+}
+
 /// The machine and the node of a host disappear, and its member stays behind.
 fn lose(world: &mut World, position: usize) -> String {
     let name = world.hosts.remove(position).name().to_owned();
@@ -224,7 +337,7 @@ fn v224_a_member_without_a_machine_is_never_removed() {
         let mut world = hooked(3);
         lose(&mut world, position);
         let (state, plan) = next(&world);
-        let removed = plan.steps.iter().find_map(|step| removed_by(&state, step));
+        let removed = plan.steps.iter().find_map(|step| removed_by(&state.observed, step));
         assert_eq!(removed, None, "{plan:?}");
     }
 }

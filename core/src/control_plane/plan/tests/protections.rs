@@ -4,6 +4,7 @@
 use core::net::IpAddr;
 use std::collections::BTreeSet;
 
+use super::spread::run;
 use super::*;
 use crate::api::core_v1::node::NodeAddress;
 use crate::control_plane::removal::leave;
@@ -472,4 +473,33 @@ fn a_member_of_the_bootstrap_host_stops_no_creation() {
         });
         assert!(next.disruptive().is_some(), "{:?}", next.waits);
     }
+}
+
+/// A policy changes the machines of one failure domain, in which no dry run took place.
+#[test]
+fn v230_a_machine_that_is_stored_with_another_shape_replaces_no_machine() {
+    let mut world = World::settled(3);
+    let before: Vec<String> = world.hosts.iter().map(|host| host.name().to_owned()).collect();
+    world.object["spec"]["providerSpec"]["value"]["instanceType"] = json!("m6i.4xlarge");
+    let shrink = |world: &mut World, name: &str, _: &str| {
+        world.named(name).machine["spec"]["providerSpec"]["value"]["instanceType"] = json!("t3.micro");
+    };
+    assert_eq!(run(&mut world, shrink), 1);
+    let names: Vec<&str> = world.hosts.iter().map(Host::name).collect();
+    assert!(before.iter().all(|name| names.contains(&&**name)), "{names:?}");
+    let next = world.plan();
+    assert_eq!(next.disruptive(), None, "{next:?}");
+    let [reason] = next.degraded.as_slice() else {
+        panic!("{next:?}");
+    };
+    assert_eq!(reason.reason, "TemplateNotStored");
+    for part in ["instanceType", "t3.micro", "delete these machines"] {
+        assert!(reason.message.contains(part), "{}", reason.message);
+    }
+    // A user corrects the policy and deletes the machine.
+    let bad = names.iter().find(|name| !before.contains(&(**name).to_owned()));
+    let bad = (*bad.unwrap()).to_owned();
+    world.delete(&bad);
+    assert_eq!(run(&mut world, |_, _, _| ()), 3);
+    assert!(world.plan().degraded.is_empty() && world.plan().steps.is_empty());
 }

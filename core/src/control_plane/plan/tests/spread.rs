@@ -27,10 +27,16 @@ fn placed(zones: &str) -> World {
     world
 }
 
-/// A machine is stored in this zone, and without the record of its creation.
-fn put(world: &mut World, name: &str, zone: &str) {
+/// A machine is stored in this zone.
+fn store(world: &mut World, name: &str, zone: &str) {
     let machine = &mut world.named(name).machine;
     machine["spec"]["providerSpec"]["value"]["placement"]["availabilityZone"] = json!(format!("us-east-1{zone}"));
+}
+
+/// A machine is stored in this zone, and without the record of its creation.
+fn put(world: &mut World, name: &str, zone: &str) {
+    store(world, name, zone);
+    let machine = &mut world.named(name).machine;
     machine["metadata"]["annotations"]
         .as_object_mut()
         .unwrap()
@@ -39,7 +45,7 @@ fn put(world: &mut World, name: &str, zone: &str) {
 
 /// Runs the controller and the cluster for long enough, and calls this for each new machine with
 /// its zone. Returns how many machines were created.
-fn run(world: &mut World, mut born: impl FnMut(&mut World, &str, &str)) -> usize {
+pub(super) fn run(world: &mut World, mut born: impl FnMut(&mut World, &str, &str)) -> usize {
     let mut created = 0;
     for _ in 0..400 {
         let next = world.plan();
@@ -160,6 +166,25 @@ fn machines_that_are_stored_in_another_failure_domain_end_the_attempts() {
     };
     run(&mut world, &mut any);
     assert_eq!(run(&mut world, &mut any), 0, "a webhook that changes its mind");
+}
+
+/// The record in the machine names the failure domain that was sent, and not where the machine is.
+#[test]
+fn v225_a_machine_that_is_stored_in_another_zone_is_in_that_zone() {
+    for (before, stored, after) in [("aab", "a", "aab"), ("abd", "a", "aab"), ("abd", "e", "abe")] {
+        let mut world = placed(before);
+        let created = run(&mut world, |world, name, _| store(world, name, stored));
+        assert!((1..=8).contains(&created), "{before}: {created}");
+        assert_eq!(zones(&world), after, "{before}");
+        assert_eq!(reason(&world), "SpreadUneven", "{before}");
+        let again = run(&mut world, |world, name, _| store(world, name, stored));
+        assert_eq!(again, 0, "{before}");
+        let state = world.state();
+        let domain = |machine: &MachineState| machine.domain.as_ref().map(FailureDomain::place);
+        let known: Vec<Option<String>> = state.machines.iter().map(domain).collect();
+        let end = format!("us-east-1{stored}");
+        assert!(known.contains(&Some(end)), "{before}: {known:?}");
+    }
 }
 
 /// A process may be killed between the record of an attempt and the creation.
