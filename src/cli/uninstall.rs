@@ -15,6 +15,8 @@ use anyhow::{Context as _, bail};
 use capstan_core::admission::Feature;
 use capstan_core::api::cluster_x_k8s_io::API_VERSION;
 use capstan_core::api::cluster_x_k8s_io::machine_pool::KIND;
+use capstan_core::api::kind::KindInfo;
+use capstan_core::api::kinds;
 use capstan_core::api::machine_openshift_io::NAMESPACE;
 use capstan_core::pool::removal::FINALIZER;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
@@ -46,9 +48,9 @@ const REGISTRATION: &str = "capstan-registration";
 /// The webhook configurations are deleted first, then the policies, the Deployments,
 /// and the other objects. Machines, ControlPlaneMachineSets, namespaces, and CRDs
 /// stay. Nothing is deleted while the server converts the versions of a CRD, or while
-/// the controllers release the machines of a set that is being deleted. Objects whose
-/// deletion will wait for a controller are reported first. Without --yes, the command
-/// only shows what it would delete.
+/// the controllers release the machines of a set or a ControlPlane that is being
+/// deleted. Objects whose deletion will wait for a controller are reported first.
+/// Without --yes, the command only shows what it would delete.
 ///
 /// The exit code is 0 if everything was deleted, or if nothing is installed; 1 if an
 /// object was not deleted; and 2 if the cluster cannot be reached, or if something is
@@ -474,31 +476,40 @@ async fn kept(args: &Args, client: &Client, report: &mut Report) -> anyhow::Resu
     held_pools(client, report).await;
     if !args.crds {
         report.ok(KEPT, "the CRDs and their objects", "delete the CRDs with --crds");
-        let sets = named("machine.openshift.io/v1", "ControlPlaneMachineSet", &args.namespace, "");
-        // A cluster without the CRD has no sets.
-        if let Ok(list) = installed::api(client, &sets).list(&ListParams::default()).await {
-            for set in list.items.iter().filter(|set| set.metadata.finalizers.is_some()) {
-                let name = set.metadata.name.clone().unwrap_or_default();
-                let (is, remedy) = match set.metadata.deletion_timestamp {
-                    None => (
-                        "",
-                        "Before you delete it, read \"Remove Capstan\" in docs/operations.md.",
-                    ),
-                    Some(_) => (
-                        "is being deleted, it ",
-                        "Remove the finalizers as \"Remove Capstan\" in docs/operations.md says.",
-                    ),
-                };
-                report.warn(
-                    KEPT,
-                    format!("ControlPlaneMachineSet {}/{name}", args.namespace),
-                    format!("it {is}has finalizers, and no controller of Capstan removes them"),
-                    remedy,
-                );
-            }
-        }
+        held_owners(args, client, report).await;
     }
     Ok(())
+}
+
+/// Reports the sets and the ControlPlanes whose deletion waits for a controller of Capstan.
+async fn held_owners(args: &Args, client: &Client, report: &mut Report) {
+    const OWNERS: [&KindInfo; 2] = [&kinds::CONTROL_PLANE_MACHINE_SETS, &kinds::CONTROL_PLANES];
+    for kind in OWNERS {
+        let objects = named(&kind.api_version(), &kind.kind, &args.namespace, "");
+        // A cluster without the CRD has no objects.
+        let Ok(list) = installed::api(client, &objects).list(&ListParams::default()).await else {
+            continue;
+        };
+        for owner in list.items.iter().filter(|owner| owner.metadata.finalizers.is_some()) {
+            let name = owner.metadata.name.clone().unwrap_or_default();
+            let (is, remedy) = match owner.metadata.deletion_timestamp {
+                None => (
+                    "",
+                    "Before you delete it, read \"Remove Capstan\" in docs/operations.md.",
+                ),
+                Some(_) => (
+                    "is being deleted, it ",
+                    "Remove the finalizers as \"Remove Capstan\" in docs/operations.md says.",
+                ),
+            };
+            report.warn(
+                KEPT,
+                format!("{} {}/{name}", kind.kind, args.namespace),
+                format!("it {is}has finalizers, and no controller of Capstan removes them"),
+                remedy,
+            );
+        }
+    }
 }
 
 /// Reports the MachinePools whose deletion waits for a controller of Capstan.

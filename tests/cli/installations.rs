@@ -298,6 +298,48 @@ fn w97_the_controllers_are_not_removed_while_they_release_the_machines_of_a_dele
     }
 }
 
+/// A cluster with the controller of ControlPlanes, and a ControlPlane whose machine has the hook.
+fn with_control_plane(is_deleted: bool) -> Stub {
+    let mut object = held("cluster", &["controlplane.machine.openshift.io"]);
+    object["metadata"]["uid"] = json!("u-1");
+    if is_deleted {
+        object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }
+    let mut machine = held("m-0", &["machine.machine.openshift.io"]);
+    machine["metadata"]["ownerReferences"] = json!([{"apiVersion": "machine.openshift.io/v1alpha1",
+        "kind": "ControlPlane", "name": "cluster", "uid": "u-1", "controller": true}]);
+    machine["spec"] = json!({"lifecycleHooks": {"preDrain": [{"name": "capstan.dev/EtcdMember", "owner": "capstan"}]}});
+    let objects = |path: &str, object: Value| list(&format!("machine.openshift.io/{path}"), &[object]);
+    cluster(vec![
+        namespace(),
+        deployment("capstan-control-plane"),
+        objects(&format!("v1alpha1/namespaces/{NAMESPACE}/controlplanes"), object),
+        objects(&format!("v1beta1/namespaces/{NAMESPACE}/machines"), machine),
+    ])
+}
+
+#[test]
+fn w122_uninstall_reports_the_hooks_of_machines_and_does_not_strand_a_deleted_control_plane() {
+    let (_, text, error) = run(&with_control_plane(false), &["uninstall", "--dry-run"]);
+    let hooks = "1 Machines have the hook capstan.dev/EtcdMember";
+    let place = text.find(hooks).unwrap_or_else(|| panic!("{text}{error}"));
+    let removal = text
+        .find("Deployment openshift-machine-api/capstan-control-plane")
+        .unwrap();
+    assert!(place < removal, "{text}");
+    assert!(
+        text.contains("ControlPlane openshift-machine-api/cluster: it has finalizers"),
+        "{text}"
+    );
+    let (code, text, error) = run(&with_control_plane(true), &["uninstall", "--yes", "--wait", "0s"]);
+    assert_eq!(code, Some(1), "{text}{error}");
+    assert!(
+        text.contains("it is being deleted, and owns 1 machine, so nothing is deleted"),
+        "{text}"
+    );
+    assert!(!text.contains("Deployment"), "{text}");
+}
+
 /// A cluster with objects that have the finalizer of the sync controller, and a Deployment of
 /// OpenShift's sync controller with this number of replicas.
 fn with_mirrors(replicas: u32) -> Stub {

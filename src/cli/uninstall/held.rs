@@ -8,6 +8,7 @@ use capstan_core::api::infrastructure_cluster_x_k8s_io::{self as infrastructure,
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds;
 use capstan_core::authority::FINALIZER;
+use capstan_core::control_plane::hook::HOOK;
 use kube::Client;
 use kube::api::{ApiResource, GroupVersionKind};
 use serde_json::Value;
@@ -19,8 +20,13 @@ use super::super::report::Report;
 use super::{Args, KEPT};
 
 const SECTION: &str = "before the deletion";
-/// The Deployment of the controllers of ControlPlaneMachineSets.
-const CONTROLLERS: &str = "capstan-controllers";
+/// The kinds whose controllers release their machines, with the Deployments of the controllers.
+const OWNERS: [(&KindInfo, &str); 2] = [
+    (&kinds::CONTROL_PLANE_MACHINE_SETS, "capstan-controllers"),
+    (&kinds::CONTROL_PLANES, CONTROL_PLANE),
+];
+/// The Deployment of the controller of ControlPlanes.
+const CONTROL_PLANE: &str = "capstan-control-plane";
 /// The kinds of both APIs that have the finalizer of the sync controller, beside the infrastructure
 /// machines.
 const MIRRORED: [&KindInfo; 6] = [
@@ -36,8 +42,11 @@ const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
 
 /// What waits for a controller.
 pub(super) struct Held {
-    /// Whether the controllers release machines of a set at this moment.
+    /// Whether the controllers release machines at this moment.
     pub(super) is_blocking: bool,
+    /// The number of Machines with the hook of the controller of ControlPlanes.
+    hooked: usize,
+    namespace: String,
     /// The objects that keep the finalizer of the sync controller, and the command that releases
     /// them.
     mirrored: Option<(String, String)>,
@@ -51,26 +60,58 @@ impl Held {
             let deployments = found.iter().filter(|object| text(object, "/kind") == "Deployment");
             deployments.filter(is_named).count() > 0
         };
-        let is_blocking = removes(CONTROLLERS)
-            && match sets(args, client, report).await {
-                Ok(blocks) => blocks,
-                Err(error) => {
-                    unknown(report, &error);
-                    false
-                }
-            };
+        let mut is_blocking = false;
+        for (kind, _) in OWNERS.into_iter().filter(|(_, name)| removes(name)) {
+            match leaving(args, client, kind, report).await {
+                Ok(blocks) => is_blocking |= blocks,
+                Err(error) => unknown(report, &error),
+            }
+        }
+        let hooked = if removes(CONTROL_PLANE) {
+            hooked(args, client).await
+        } else {
+            Ok(0)
+        };
+        let hooked = hooked.unwrap_or_else(|error| {
+            unknown(report, &error);
+            0
+        });
         let mirrored = mirrored(client).await.unwrap_or_else(|error| {
             unknown(report, &error);
             None
         });
-        let held = Self { is_blocking, mirrored };
-        held.report_mirrored(SECTION, report);
+        let held = Self {
+            is_blocking,
+            hooked,
+            namespace: args.namespace.clone(),
+            mirrored,
+        };
+        held.report(SECTION, report);
         held
     }
 
     /// Repeats after the deletion what a user must do.
     pub(super) fn repeat(&self, report: &mut Report) {
-        self.report_mirrored(KEPT, report);
+        self.report(KEPT, report);
+    }
+
+    fn report(&self, section: &'static str, report: &mut Report) {
+        self.report_mirrored(section, report);
+        if self.hooked > 0 {
+            let machines = format!("-n {} machines.machine.openshift.io", self.namespace);
+            report.warn(
+                section,
+                format!("{} Machines have the hook {HOOK}", self.hooked),
+                "without the controller of ControlPlanes, their deletion waits for ever",
+                format!(
+                    "Before uninstall, delete the ControlPlane and wait until it is gone: this removes the hooks. After \
+                     uninstall, this removes them: kubectl get {machines} -o json | jq '.items |= \
+                     map(select(any(.spec.lifecycleHooks.preDrain[]?; .name == \"{HOOK}\")) | \
+                     .spec.lifecycleHooks.preDrain |= map(select(.name != \"{HOOK}\")))' | kubectl replace -f -. Remove \
+                     the etcd member of a machine that is being deleted before."
+                ),
+            );
+        }
     }
 
     fn report_mirrored(&self, section: &'static str, report: &mut Report) {
@@ -94,18 +135,18 @@ fn unknown(report: &mut Report, error: &anyhow::Error) {
     );
 }
 
-/// Reports the sets that are being deleted and own machines. Whether there is one.
-async fn sets(args: &Args, client: &Client, report: &mut Report) -> anyhow::Result<bool> {
+/// Reports the objects of a kind that are being deleted and own machines. Whether there is one.
+async fn leaving(args: &Args, client: &Client, kind: &KindInfo, report: &mut Report) -> anyhow::Result<bool> {
     let home = Some(args.namespace.as_str());
     let list = async |kind: &KindInfo| gather::list(client, &resource(kind), home).await;
-    let sets = list(&kinds::CONTROL_PLANE_MACHINE_SETS).await?;
-    let leaving = sets
+    let owners = list(kind).await?;
+    let leaving = owners
         .iter()
-        .filter(|set| !set.text("/metadata/deletionTimestamp").is_empty());
+        .filter(|owner| !owner.text("/metadata/deletionTimestamp").is_empty());
     let mut blocks = false;
-    for set in leaving {
+    for owner in leaving {
         let machines = list(&kinds::MACHINES).await?;
-        let owned = machines.iter().filter(|machine| is_owned(machine, set)).count();
+        let owned = machines.iter().filter(|machine| is_owned(machine, owner)).count();
         if owned == 0 {
             continue;
         }
@@ -113,14 +154,25 @@ async fn sets(args: &Args, client: &Client, report: &mut Report) -> anyhow::Resu
         let noun = if owned == 1 { "machine" } else { "machines" };
         report.fail(
             SECTION,
-            title(&set.object),
+            title(&owner.object),
             format!("it is being deleted, and owns {owned} {noun}, so nothing is deleted"),
-            "Wait until its controller has released the machines and the set is gone. Without the controller, the set \
+            "Wait until its controller has released the machines and the object is gone. Without the controller, it \
              stays, and the garbage collector deletes its machines when its finalizer is removed. If no controller \
              runs, release the machines by hand (\"Remove Capstan\" in docs/operations.md).",
         );
     }
     Ok(blocks)
+}
+
+/// The number of Machines with the hook of the controller of ControlPlanes.
+async fn hooked(args: &Args, client: &Client) -> anyhow::Result<usize> {
+    let machines = gather::list(client, &resource(&kinds::MACHINES), Some(&args.namespace)).await?;
+    let hooks = |machine: &Document| {
+        let hooks = machine.object.pointer("/spec/lifecycleHooks/preDrain");
+        let mut hooks = hooks.and_then(Value::as_array).into_iter().flatten();
+        hooks.any(|hook| text(hook, "/name") == HOOK)
+    };
+    Ok(machines.iter().filter(|machine| hooks(machine)).count())
 }
 
 fn is_owned(machine: &Document, set: &Document) -> bool {

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use capstan::controllers::control_plane::Answer;
 use capstan_core::api::config_openshift_io::cluster_operator;
 use capstan_core::api::machine_openshift_io::machine::Machine;
-use capstan_core::control_plane::members::HOOK;
+use capstan_core::control_plane::hook::HOOK;
 use capstan_core::model::EtcdMember;
 use serde_json::{Map, Value, json};
 

@@ -2,7 +2,7 @@
 
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::machine_openshift_io::machine_health_check::MachineHealthCheck;
-use capstan_core::control_plane::members::HOOK;
+use capstan_core::control_plane::hook::HOOK;
 use capstan_core::cpms::selector::is_control_plane;
 use serde_json::Value;
 
