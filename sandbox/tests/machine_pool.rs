@@ -42,6 +42,21 @@ fn v121_a_machine_that_lost_a_label_under_another_leader_is_found() {
     assert!(summary.violations.is_empty(), "{}", show::declared(&summary));
 }
 
+/// A record lost a label while the caches did not show it yet, and its name was noted nowhere.
+#[test]
+fn v231_a_record_that_lost_a_label_before_the_caches_showed_it_is_deleted() {
+    let summary = simulate(Mode::Own, 1681, 1, 1).unwrap();
+    assert!(summary.violations.is_empty(), "{}", show::declared(&summary));
+}
+
+/// The first reconcile of a process released the pool, and a record without its label stayed with
+/// the finalizer of the Machine controller.
+#[test]
+fn v232_a_pool_is_not_released_before_a_record_that_lost_its_label_is_gone() {
+    let summary = simulate(Mode::Own, 3859, 1, 1).unwrap();
+    assert!(summary.violations.is_empty(), "{}", show::declared(&summary));
+}
+
 /// In 32567, the write of the finalizer failed beside the creation of a record. In the others, a
 /// call of a killed process arrived after the world had changed, and the next process was blamed.
 #[test]

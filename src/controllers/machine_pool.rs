@@ -292,7 +292,7 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         &self,
         key: &ObjectRef,
         view: &View,
-        _source: Source,
+        source: Source,
         state: &mut State,
         moment: Moment,
     ) -> Observation<Found> {
@@ -312,6 +312,15 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
             let plan = plan(&pool, self.mode, moment.time);
             (pool, plan)
         });
+        if let (Source::Live, Some((_, plan)), Some(names)) = (source, &assessed, &names) {
+            // The caches may not show such a Machine before it loses a label.
+            let created = plan
+                .steps
+                .iter()
+                .filter(|step| matches!(step.action, Action::Create(_)));
+            let created = created.map(|step| &step.subject.name);
+            self.unlabelled.note(key, names.machines.iter().chain(created));
+        }
         let nodes_of = assessed.as_ref().and_then(|(state, _)| nodes_of(state));
         Observation::Found(Found {
             key: key.clone(),
@@ -403,6 +412,13 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
             if let Some((labelled, _)) = self.observed(&pool, key, &live, &needed) {
                 hidden::read(&mut live, cluster, key, &labelled, &kind, self.mode).await?;
             }
+        }
+        // The pool is released once no Machine of it is left. One that lost its labels is in no list
+        // with them, and the search from the caches may have failed or be too old.
+        let is_last = self.mode == Mode::Own && pool.metadata.is_deleting() && infrastructure.is_none();
+        if is_last && let Some((_, names)) = self.observed(&pool, key, &live, &needed) {
+            let searched = self.unlabelled.search_all(cluster, key, &pool, &names).await;
+            searched.map_err(|error| StepError::new(format!("listing {}", CLUSTER_API_MACHINES.title()), error))?;
         }
         Ok(Some(live))
     }

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use capstan_core::api::cluster_x_k8s_io::control_plane::Machine;
 use capstan_core::api::cluster_x_k8s_io::machine_pool::MachinePool;
-use capstan_core::api::cluster_x_k8s_io::{label, label_value};
 use capstan_core::api::kinds::CLUSTER_API_MACHINES;
 use capstan_core::model::ObjectRef;
 
@@ -64,6 +63,16 @@ impl Unlabelled {
         self.all().remove(pool);
     }
 
+    /// Notes the names of Machines that a live read shows or that are created. The caches may not
+    /// show one of them before it loses a label, and it would not be looked for then.
+    pub(super) fn note<'a>(&self, pool: &ObjectRef, names: impl Iterator<Item = &'a String>) {
+        let mut all = self.all();
+        // Before the first search, nothing is known: that search is one for all.
+        if let Some(known) = all.get_mut(pool) {
+            known.names.extend(names.cloned());
+        }
+    }
+
     /// The next search is one for all Machines.
     pub(super) fn forget_all(&self) {
         self.all().clear();
@@ -87,25 +96,38 @@ impl Unlabelled {
         let gone = known.iter().flatten().filter(|name| !names.machines.contains(*name));
         let sought: BTreeSet<&String> = gone.chain(&names.without).collect();
         let found = if known.is_none() || sought.len() > FEW {
-            let selectors = [
-                format!("{}!={}", label::POOL_NAME, label_value(&key.name)),
-                format!("{}!={}", label::CLUSTER, pool.spec.cluster_name),
-            ];
-            let selectors = selectors.each_ref().map(String::as_str);
-            cluster
-                .list::<Machine>(&CLUSTER_API_MACHINES, &key.namespace, &selectors)
-                .await
+            list(cluster, key).await
         } else {
             read(cluster, key, &sought).await
         };
-        let found = match found {
-            Ok(found) => found,
+        match found {
+            Ok(found) => self.found(key, pool, names, found),
             Err(error) => {
                 tracing::warn!(%error, pool = %key, "the Machines without the labels of the pool cannot be read");
                 self.all().entry(key.clone()).or_default().failed = true;
-                return false;
+                false
             }
-        };
+        }
+    }
+
+    /// Looks for all Machines of a pool. `names` is what a live read shows.
+    ///
+    /// # Errors
+    /// The Machines cannot be read, so that one of them may be there.
+    pub(super) async fn search_all<C: Cluster>(
+        &self,
+        cluster: &C,
+        key: &ObjectRef,
+        pool: &MachinePool,
+        names: &Names,
+    ) -> kube::Result<()> {
+        let found = list(cluster, key).await?;
+        self.found(key, pool, names, found);
+        Ok(())
+    }
+
+    /// Keeps what a search found. Returns whether the result is new.
+    fn found(&self, key: &ObjectRef, pool: &MachinePool, names: &Names, found: Vec<WatchedObject<Machine>>) -> bool {
         let is_own = |machine: &Arc<Machine>| {
             let controller = machine.metadata.controller();
             controller.is_some_and(|owner| owner.uid == pool.metadata.uid())
@@ -128,6 +150,14 @@ impl Unlabelled {
     }
 }
 
+/// All Machines of the namespace. With label selectors, a Machine with the labels that the caches
+/// do not show yet would be missing, and so would one whose labels change between two lists.
+async fn list<C: Cluster>(cluster: &C, key: &ObjectRef) -> kube::Result<Vec<WatchedObject<Machine>>> {
+    cluster
+        .list::<Machine>(&CLUSTER_API_MACHINES, &key.namespace, &[])
+        .await
+}
+
 async fn read<C: Cluster>(
     cluster: &C,
     key: &ObjectRef,
@@ -139,4 +169,189 @@ async fn read<C: Cluster>(
         found.extend(read.await?);
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use capstan_core::api::kind::KindInfo;
+    use capstan_core::api::kinds::MACHINE_POOLS;
+    use capstan_core::api::meta::ObjectMeta;
+    use capstan_core::api::objects::CachedObject;
+    use jiff::Timestamp;
+    use k8s_openapi::api::core::v1::Event;
+    use kube::api::DeleteParams;
+    use serde_json::{Value, json};
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::runtime::Written;
+
+    /// An API server that has Machines, or answers nothing.
+    #[derive(Clone, Default)]
+    struct Fake(Arc<Mutex<(BTreeMap<String, Value>, bool)>>);
+
+    fn unexpected<T>() -> kube::Result<T> {
+        Err(kube::Error::Service("the search does not send this request".into()))
+    }
+
+    impl Fake {
+        fn store(&self, name: &str, labels: &Value) {
+            let machine = json!({
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+                "metadata": {"name": name, "namespace": "ns", "labels": labels, "ownerReferences": [
+                    {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool", "name": "p", "uid": "p-uid",
+                        "controller": true}]},
+            });
+            self.0.lock().unwrap().0.insert(name.to_owned(), machine);
+        }
+
+        fn remove(&self, name: &str) {
+            self.0.lock().unwrap().0.remove(name);
+        }
+
+        fn fail(&self, fails: bool) {
+            self.0.lock().unwrap().1 = fails;
+        }
+
+        fn stored<T: CachedObject>(&self, fits: impl Fn(&str) -> bool) -> kube::Result<Vec<WatchedObject<T>>> {
+            let world = self.0.lock().unwrap();
+            if world.1 {
+                return Err(kube::Error::Service("no answer".into()));
+            }
+            let fitting = world.0.iter().filter(|(name, _)| fits(name));
+            Ok(fitting.map(|(_, machine)| WatchedObject::of(machine.clone())).collect())
+        }
+    }
+
+    impl Cluster for Fake {
+        fn now(&self) -> Timestamp {
+            Timestamp::UNIX_EPOCH
+        }
+
+        fn instant(&self) -> Instant {
+            Instant::now()
+        }
+
+        async fn get<T: CachedObject>(
+            &self,
+            _: &KindInfo,
+            _: &str,
+            name: &str,
+        ) -> kube::Result<Option<WatchedObject<T>>> {
+            Ok(self.stored(|one| one == name)?.pop())
+        }
+
+        async fn list<T: CachedObject>(
+            &self,
+            _: &KindInfo,
+            _: &str,
+            selectors: &[&str],
+        ) -> kube::Result<Vec<WatchedObject<T>>> {
+            assert!(selectors.is_empty(), "{selectors:?}");
+            self.stored(|_| true)
+        }
+
+        async fn create(&self, _: &KindInfo, _: &ObjectRef, _: Value) -> kube::Result<Written> {
+            unexpected()
+        }
+
+        async fn patch(&self, _: &KindInfo, _: &ObjectRef, _: bool, _: Value) -> kube::Result<Written> {
+            unexpected()
+        }
+
+        async fn apply(&self, _: &KindInfo, _: &ObjectRef, _: &str, _: Value) -> kube::Result<Written> {
+            unexpected()
+        }
+
+        async fn delete(&self, _: &KindInfo, _: &ObjectRef, _: &DeleteParams) -> kube::Result<Option<Written>> {
+            unexpected()
+        }
+
+        fn publish(&self, _: &str, _: Vec<Event>) {}
+    }
+
+    fn labels(cluster: &str) -> Value {
+        json!({"cluster.x-k8s.io/cluster-name": cluster, "cluster.x-k8s.io/pool-name": "p"})
+    }
+
+    /// The pool `p`, whose caches show no Machine.
+    struct Pool {
+        pool: MachinePool,
+        key: ObjectRef,
+        cluster: Fake,
+        unlabelled: Unlabelled,
+    }
+
+    impl Pool {
+        fn new() -> Self {
+            let metadata = ObjectMeta {
+                uid: Some("p-uid".to_owned()),
+                ..ObjectMeta::default()
+            };
+            Self {
+                pool: MachinePool {
+                    metadata,
+                    ..MachinePool::default()
+                },
+                key: MACHINE_POOLS.object("ns", "p"),
+                cluster: Fake::default(),
+                unlabelled: Unlabelled::default(),
+            }
+        }
+
+        async fn search(&self) -> bool {
+            self.unlabelled
+                .search(&self.cluster, &self.key, &self.pool, &Names::default())
+                .await
+        }
+
+        async fn search_all(&self) -> kube::Result<()> {
+            self.unlabelled
+                .search_all(&self.cluster, &self.key, &self.pool, &Names::default())
+                .await
+        }
+
+        fn found(&self) -> Vec<String> {
+            let found = self.unlabelled.of(&self.key).into_iter();
+            found.map(|machine| machine.metadata.name().to_owned()).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn v231_a_machine_that_lost_a_label_before_the_caches_showed_it_is_found() {
+        for count in [1, FEW + 4] {
+            let pool = Pool::new();
+            assert!(!pool.search().await);
+            // Machines are created. Only the live reads show them, with their labels.
+            let names: Vec<String> = (10..10 + count).map(|number| format!("p-{number}")).collect();
+            pool.unlabelled.note(&pool.key, names.iter());
+            names.iter().for_each(|name| pool.cluster.store(name, &labels("c")));
+            pool.search().await;
+            pool.cluster.store("p-10", &labels("another"));
+            pool.search().await;
+            assert_eq!(pool.found(), names);
+            // One that is gone is not looked for any more.
+            pool.cluster.remove("p-10");
+            assert!(pool.search().await);
+            assert_eq!(pool.found(), names[1..]);
+        }
+    }
+
+    #[tokio::test]
+    async fn v232_a_search_before_the_release_of_a_pool_finds_each_machine_or_fails() {
+        let pool = Pool::new();
+        assert!(!pool.search().await);
+        // Another process made it, and it lost its label since.
+        pool.cluster
+            .store("p-10", &json!({"cluster.x-k8s.io/cluster-name": "c"}));
+        assert!(!pool.search().await, "nothing tells its name");
+        pool.search_all().await.unwrap();
+        assert_eq!(pool.found(), ["p-10"]);
+        // The plan from the caches goes on without an answer. A release must not.
+        pool.unlabelled.forget_all();
+        pool.cluster.fail(true);
+        assert!(!pool.search().await);
+        assert!(pool.found().is_empty());
+        assert!(pool.search_all().await.is_err());
+    }
 }

@@ -140,10 +140,8 @@ pub(super) fn only_machines_are_deleted(change: &Change<'_>) -> Result<(), Strin
             format!("{} {} is deleted by the controller", change.kind.kind, name(before))
         })?;
     }
-    let Some(after) = change.after else {
-        return Ok(());
-    };
-    let left = finalizers(after);
+    // An object that is being deleted is gone with its last finalizer.
+    let left = change.after.map(finalizers).unwrap_or_default();
     let removed: Vec<String> = finalizers(before)
         .into_iter()
         .filter(|one| !left.contains(one))
