@@ -8,9 +8,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use capstan_core::api::meta::Condition;
 use capstan_core::cpms::machine_state::{MachineState, NodeState};
 use capstan_core::cpms::progress::progress;
 use capstan_core::cpms::spec::SetState;
+use capstan_core::cpms::status::condition;
 use capstan_core::kcp::observed::is_control_plane;
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -297,6 +299,17 @@ fn node(machine: &MachineState) -> String {
     }
 }
 
+/// The line about what keeps the controller from working, as it reports it; empty without an error.
+/// The plan alone does not show it.
+fn error<'a>(conditions: impl Iterator<Item = &'a Condition>) -> String {
+    let is_true = |condition: &&Condition| condition.type_ == condition::ERROR && condition.status == "True";
+    let mut conditions = conditions;
+    let found = conditions.find(is_true);
+    found.map_or_else(String::new, |found| {
+        format!("Error ({}): {}\n", found.reason, found.message)
+    })
+}
+
 fn as_text(assessment: &Assessment, now: Timestamp) -> String {
     let name = assessment.set.metadata.name();
     let (spec, state) = match &assessment.reading {
@@ -359,6 +372,8 @@ fn as_text(assessment: &Assessment, now: Timestamp) -> String {
     for reason in &plan.degraded {
         let _ = writeln!(text, "Degraded ({}): {}", reason.reason, reason.message);
     }
+    let status = assessment.set.status.as_ref();
+    text.push_str(&error(status.into_iter().flat_map(|status| &status.conditions)));
     for wait in plan.waits.iter().filter(|wait| wait.machine().is_none()) {
         let _ = writeln!(text, "Waits: {}", wait.message);
     }
@@ -370,4 +385,25 @@ fn as_text(assessment: &Assessment, now: Timestamp) -> String {
         let _ = writeln!(text, "Next: {} {machine}: {}", step.verb(), step.because);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn w123_an_error_that_the_controller_reports_is_a_line_of_the_status() {
+        let condition = |status: &str| -> Condition {
+            let error = json!({"type": "Error", "status": status, "reason": "ContinuousErrors",
+                "message": "deleting Machine a: denied", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            serde_json::from_value(error).unwrap()
+        };
+        assert_eq!(
+            error([condition("True")].iter()),
+            "Error (ContinuousErrors): deleting Machine a: denied\n"
+        );
+        assert_eq!(error([condition("False")].iter()), "");
+    }
 }

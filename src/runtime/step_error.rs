@@ -126,7 +126,7 @@ impl StepError {
         };
         match status.code {
             401 => "the API server does not accept Capstan's credentials: check its service account",
-            403 if is_denial(&status.message) => "an admission policy refuses the write: see its message",
+            403 | 422 if is_denial(&status.message) => "an admission policy refuses the write: see its message",
             403 => "grant Capstan this permission: see manifests/components/controllers/rbac.yaml",
             404 => "does the cluster serve this kind? See capstan manifests crds",
             409 => "the object changed in the meantime; it is reconciled again",
@@ -157,5 +157,26 @@ impl fmt::Display for StepError {
 impl std::error::Error for StepError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.source)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn w124_a_policy_that_denies_a_write_is_named_as_the_cause() {
+        let denied = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: failed expression: false";
+        for (code, message, cause) in [
+            (422, denied, "an admission policy refuses the write"),
+            (403, denied, "an admission policy refuses the write"),
+            (422, "spec.a: Invalid value", "the API server finds the object invalid"),
+        ] {
+            let status = Status::failure(message, "Invalid").with_code(code);
+            let error = StepError::new("deleting Thing a", kube::Error::Api(Box::new(status)));
+            assert!(error.to_string().contains(cause), "{error}");
+        }
     }
 }

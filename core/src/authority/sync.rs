@@ -27,6 +27,9 @@ use crate::model::hex_hash;
 
 /// The reason of the condition Synchronized of an object whose owner has no counterpart.
 pub(super) const OWNER_NOT_SUPPORTED: &str = "OwnerNotSupported";
+/// What must be there so that the owner of a mirror is known.
+const CLUSTER_MISSING: &str =
+    "the Infrastructure cluster must have status.infrastructureName, and Cluster API a Cluster of this name";
 /// Digits of a fingerprint.
 const DIGITS: usize = 16;
 
@@ -282,10 +285,7 @@ fn owner_in_cluster_api(pair: &Pair, source: &FullObject) -> Result<Option<Value
     }
     match &pair.surroundings.cluster {
         Some(cluster) => Ok(Some(reference(cluster, false))),
-        None => Err(Outcome::blocked(
-            "ClusterNotFound",
-            "the Cluster in Cluster API does not exist",
-        )),
+        None => Err(Outcome::blocked("ClusterNotFound", CLUSTER_MISSING)),
     }
 }
 
@@ -314,10 +314,7 @@ fn owner_of_parent(pair: &Pair, source: &FullObject, from: Api) -> Result<Option
     match (from, &pair.surroundings.cluster) {
         (Api::ClusterApi, _) => Ok(None),
         (Api::MachineApi, Some(cluster)) => Ok(Some(reference(cluster, false))),
-        (Api::MachineApi, None) => Err(Outcome::blocked(
-            "ClusterNotFound",
-            "the Cluster in Cluster API does not exist",
-        )),
+        (Api::MachineApi, None) => Err(Outcome::blocked("ClusterNotFound", CLUSTER_MISSING)),
     }
 }
 

@@ -12,6 +12,7 @@ use capstan_core::cpms::domains::FailureDomain;
 use capstan_core::cpms::machine_state::NodeState;
 use serde_json::{Value, json};
 
+use super::error;
 use crate::controllers::control_plane::Assessment;
 
 /// The output of `capstan status -o json`. The fields are those of a set, and `kind`; a
@@ -100,9 +101,11 @@ pub(super) fn as_text(assessment: &Assessment) -> String {
             format!("ControlPlane {name}: the controller does nothing\n")
         };
         let reasons = plan.degraded.iter();
-        return reasons.fold(head, |text, reason| {
+        let text = reasons.fold(head, |text, reason| {
             format!("{text}Degraded ({}): {}\n", reason.reason, reason.message)
         });
+        let waits = plan.waits.iter();
+        return waits.fold(text, |text, wait| format!("{text}Waits: {}\n", wait.message));
     };
     let updated = state
         .standing()
@@ -150,6 +153,7 @@ pub(super) fn as_text(assessment: &Assessment) -> String {
     for reason in &plan.degraded {
         let _ = writeln!(text, "Degraded ({}): {}", reason.reason, reason.message);
     }
+    text.push_str(&error(object.status.iter().flat_map(|status| &status.conditions)));
     for wait in plan.waits.iter().filter(|wait| wait.subject.is_none()) {
         let _ = writeln!(text, "Waits: {}", wait.message);
     }
