@@ -413,8 +413,8 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
                 hidden::read(&mut live, cluster, key, &labelled, &kind, self.mode).await?;
             }
         }
-        // The pool is released once no Machine of it is left. One that lost its labels is in no list
-        // with them, and the search from the caches may have failed or be too old.
+        // The pool is released once no Machine of it is left. One that lost its labels is in no
+        // list with them, and the search from the caches may have failed or be too old.
         let is_last = self.mode == Mode::Own && pool.metadata.is_deleting() && infrastructure.is_none();
         if is_last && let Some((_, names)) = self.observed(&pool, key, &live, &needed) {
             let searched = self.unlabelled.search_all(cluster, key, &pool, &names).await;

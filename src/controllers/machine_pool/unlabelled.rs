@@ -347,7 +347,7 @@ mod tests {
         assert!(!pool.search().await, "nothing tells its name");
         pool.search_all().await.unwrap();
         assert_eq!(pool.found(), ["p-10"]);
-        // The plan from the caches goes on without an answer. A release must not.
+        // The plan from the caches continues without an answer. A release must not.
         pool.unlabelled.forget_all();
         pool.cluster.fail(true);
         assert!(!pool.search().await);
