@@ -102,8 +102,10 @@ fn a_controller_with_random_names_is_found() {
             disturbances: Vec::new(),
             ..Plan::of(seed)
         };
-        world::run(&plan).violation
+        // A machine under another name than the requested one also counts as lost, so that the
+        // next creations wait, and some rollouts do not end.
+        let violation = world::run(&plan).violation;
+        violation.filter(|found| found.starts_with("two replacements of one machine"))
     });
-    let found = found.expect("no seed creates two replacements of one machine");
-    assert!(found.starts_with("two replacements of one machine"), "{found}");
+    assert!(found.is_some(), "no seed creates two replacements of one machine");
 }
