@@ -303,6 +303,8 @@ fn as_join(current: &KubeadmConfigSpec, desired: &KubeadmConfigSpec) -> KubeadmC
     config
 }
 
+const IMAGE_PULL_POLICY: &str = "imagePullPolicy";
+
 /// The fields that are compared. Left out are the fields that the bootstrap provider sets, that the
 /// controller changes in place, or that concern only the moment of the join.
 fn comparable(config: &KubeadmConfigSpec) -> Value {
@@ -319,10 +321,17 @@ fn comparable(config: &KubeadmConfigSpec) -> Value {
             fields.remove(field);
         }
     }
-    if let Some(fields) = value.as_object_mut()
-        && fields.get("format").and_then(Value::as_str) == Some(CLOUD_CONFIG)
-    {
-        fields.remove("format");
+    // Cluster API stored these values by default up to 1.10.
+    for (parent, field, default) in [
+        ("", "format", CLOUD_CONFIG),
+        ("/initConfiguration/nodeRegistration", IMAGE_PULL_POLICY, "IfNotPresent"),
+        ("/joinConfiguration/nodeRegistration", IMAGE_PULL_POLICY, "IfNotPresent"),
+    ] {
+        if let Some(fields) = value.pointer_mut(parent).and_then(Value::as_object_mut)
+            && fields.get(field).and_then(Value::as_str) == Some(default)
+        {
+            fields.remove(field);
+        }
     }
     without_empty(&canonical::comparable(&value))
 }

@@ -162,6 +162,23 @@ fn fields_that_the_bootstrap_provider_sets_and_fields_of_the_join_do_not_count()
 }
 
 #[test]
+fn v233_a_default_value_that_cluster_api_stored_replaces_no_machine() {
+    for part in ["initConfiguration", "joinConfiguration"] {
+        let registration = json!({(part): {"nodeRegistration": {"imagePullPolicy": "IfNotPresent"}}});
+        let mut stored = World::new("abc");
+        json_patch::merge(&mut config_of(&mut stored)["spec"], &registration);
+        assert_eq!(reasons(&stored), Vec::<String>::new(), "{part}");
+        let mut wanted = World::new("abc");
+        json_patch::merge(&mut wanted.spec()["kubeadmConfigSpec"], &registration);
+        assert_eq!(reasons(&wanted), Vec::<String>::new(), "{part}");
+    }
+    let mut other = World::new("abc");
+    let always = json!({"joinConfiguration": {"nodeRegistration": {"imagePullPolicy": "Always"}}});
+    json_patch::merge(&mut other.spec()["kubeadmConfigSpec"], &always);
+    assert_eq!(reasons(&other).len(), 1, "another value replaces machines");
+}
+
+#[test]
 fn an_empty_list_of_taints_differs_from_no_list() {
     let mut world = World::new("abc");
     config_of(&mut world)["spec"]["joinConfiguration"]["nodeRegistration"]["taints"] = json!([]);
