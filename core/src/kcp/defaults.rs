@@ -8,10 +8,15 @@ use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::ROLLING_UP
 
 /// The fields that a mutating webhook sets. The patch is empty if the object has all defaults.
 pub(super) fn patch(object: &Value) -> Patch {
+    json_patch::diff(object, &defaulted(object))
+}
+
+/// An object with all defaults. A field with a wrong type stays as it is: the validating pass
+/// refuses it.
+pub(super) fn defaulted(object: &Value) -> Value {
     let mut defaulted = object.clone();
-    // A field with a wrong type stays as it is: the validating pass refuses it.
     let _complete = set(&mut defaulted);
-    json_patch::diff(object, &defaulted)
+    defaulted
 }
 
 fn set(object: &mut Value) -> Option<()> {
@@ -54,12 +59,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    fn defaulted(object: &Value) -> Value {
-        let mut defaulted = object.clone();
-        json_patch::patch(&mut defaulted, &patch(object)).unwrap();
-        defaulted
-    }
 
     #[test]
     fn replicas_version_and_strategy_have_defaults() {

@@ -100,12 +100,16 @@ fn judge(object: &Value, old: Option<&Value>, gates: Gates, found: &mut Vec<Viol
         Ok(new) => new,
         Err(violation) => return found.push(*violation),
     };
+    // The mutating pass adds defaults to an object that was stored without them (V234).
+    let with_defaults = old.map(defaults::defaulted);
+    let with_defaults: Option<KubeadmControlPlane> = with_defaults.and_then(|old| read(&old).ok());
     // An old object that cannot be read gives nothing to compare with.
     let old: Option<KubeadmControlPlane> = old.and_then(|old| read(old).ok());
     let is_deleted = object
         .pointer("/metadata/deletionTimestamp")
         .is_some_and(Value::is_string);
-    if is_deleted && old.as_ref().is_some_and(|old| old.spec == new.spec) {
+    let is_same = |old: &Option<KubeadmControlPlane>| old.as_ref().is_some_and(|old| old.spec == new.spec);
+    if is_deleted && (is_same(&old) || is_same(&with_defaults)) {
         return;
     }
     replicas(&new.spec, found);

@@ -239,3 +239,15 @@ fn v68_a_time_before_which_machines_are_outdated_is_warned_of() {
     assert!(warnings(&new, &new).is_empty());
     assert!(warnings(&new, &old).is_empty());
 }
+
+#[test]
+fn v234_the_defaults_of_the_webhook_do_not_prevent_the_removal_of_a_finalizer() {
+    let mut old = with(&valid(), &[("/spec/replicas", json!(2))]);
+    old["spec"].as_object_mut().unwrap().remove("rollout");
+    let mut new = defaults::defaulted(&old);
+    assert_ne!(new["spec"], old["spec"]);
+    new["metadata"]["finalizers"] = json!([]);
+    assert!(!update(&old, &new).is_empty());
+    new["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert_eq!(update(&old, &new), []);
+}
