@@ -19,6 +19,8 @@ mod lost_creations;
 mod metrics;
 mod object;
 mod queue;
+#[cfg(test)]
+mod read_only;
 mod reconcile;
 mod reconciler;
 mod running;
@@ -44,6 +46,8 @@ pub use leader::{Election, stand};
 pub use metrics::Metrics;
 pub use object::WatchedObject;
 pub use queue::Queue;
+#[cfg(test)]
+pub(crate) use read_only::{ReadOnly, Reads};
 pub use reconcile::{Moment, Observation, Reconcile, Reconciled, Report, Source, Step};
 pub use reconciler::{FRESH, ReconcileResult, Reconciler, Shared};
 pub use running::Running;

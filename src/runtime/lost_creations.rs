@@ -2,7 +2,8 @@
 //!
 //! Without a delay, Capstan and the other program would create and delete machines without end. The
 //! first losses have no delay, so that a user who deletes a new machine gets another one at once.
-//! What is known belongs to one process: after a restart the delays begin again.
+//! What is known belongs to one process: after a restart the delays begin again (decision 95,
+//! `docs/decisions/0095-writes-that-others-undo.md`).
 //!
 //! It must never count an object that Capstan itself deleted.
 

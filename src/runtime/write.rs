@@ -111,25 +111,24 @@ impl Write {
 pub struct Writer<C> {
     pub(super) cluster: C,
     pub(super) tracker: WriteTracker,
-    not_stored: BTreeMap<ObjectRef, NotStored>,
-    repeated: BTreeMap<ObjectRef, Repeated>,
+    patches: BTreeMap<ObjectRef, LastPatch>,
 }
 
-/// A patch that the API server accepted and did not store.
+/// The last patch of the metadata or the spec of an object that the API server accepted.
 #[derive(Debug)]
-struct NotStored {
+struct LastPatch {
     sent: Value,
-    fields: Vec<String>,
+    outcome: Outcome,
     at: Instant,
 }
 
-/// The last patch of an object that was stored.
+/// What came of a patch that the API server accepted.
 #[derive(Debug)]
-struct Repeated {
-    sent: Value,
-    /// How often it was stored in a row.
-    count: u32,
-    at: Instant,
+enum Outcome {
+    /// It was stored, so many times in a row.
+    Stored(u32),
+    /// These fields were not stored.
+    NotStored(Vec<String>),
 }
 
 impl<C: Cluster> Writer<C> {
@@ -138,8 +137,7 @@ impl<C: Cluster> Writer<C> {
         Self {
             cluster,
             tracker: WriteTracker::default(),
-            not_stored: BTreeMap::new(),
-            repeated: BTreeMap::new(),
+            patches: BTreeMap::new(),
         }
     }
 
@@ -162,8 +160,7 @@ impl<C: Cluster> Writer<C> {
             }
             Verb::Delete { precondition } => return self.delete(write, precondition.as_ref()).await,
             Verb::Patch(patch) => {
-                self.known_as_not_stored(write, patch)?;
-                self.known_as_undone(write, patch)?;
+                self.known_as_lost(write, patch)?;
                 let patched = self.cluster.patch(kind, object, false, patch.clone()).await;
                 patched.map_err(failed)?
             }
@@ -190,74 +187,57 @@ impl<C: Cluster> Writer<C> {
         Ok(written)
     }
 
-    /// Fails if the same patch was not stored a short time ago. Each patch can change the version
-    /// of the object although nothing is stored. A repetition would never end, and the status would
+    /// Fails if the same patch was not stored a short time ago, or if it was stored again and
+    /// again, because another program undoes it (decision 95). Each patch can change the version of
+    /// the object although nothing is stored. A repetition would never end, and the status would
     /// always be in conflict with it.
-    fn known_as_not_stored(&self, write: &Write, patch: &Value) -> Result<(), StepError> {
-        let Some(known) = self.not_stored.get(&write.object) else {
+    fn known_as_lost(&self, write: &Write, patch: &Value) -> Result<(), StepError> {
+        let Some(known) = self.patches.get(&write.object) else {
             return Ok(());
         };
-        let age = self.cluster.instant().duration_since(known.at);
-        if age < REPEAT && is_same(&known.sent, &sent(patch)) {
-            return Err(StepError::not_stored(write.title(), &known.fields));
+        if self.cluster.instant().duration_since(known.at) >= REPEAT {
+            return Ok(());
         }
-        Ok(())
+        let sent = sent(patch);
+        match &known.outcome {
+            Outcome::NotStored(fields) if is_same(&known.sent, &sent) => {
+                Err(StepError::not_stored(write.title(), fields))
+            }
+            // A record with another content is another patch.
+            Outcome::Stored(count) if *count >= UNDONE && known.sent == sent => {
+                Err(StepError::undone(write.title(), &fields(&sent)))
+            }
+            Outcome::NotStored(_) | Outcome::Stored(_) => Ok(()),
+        }
     }
 
     /// Fails if the API server did not store what a patch sets in the metadata or in the spec. A
     /// webhook or a policy of the cluster may have changed it, or the CRD does not have the field.
     fn check_stored(&mut self, write: &Write, patch: &Value, written: &Written) -> Result<(), StepError> {
         let sent = sent(patch);
-        let mut fields = Vec::new();
+        let mut lost = Vec::new();
         for (part, stored) in [("metadata", &written.metadata), ("spec", &written.spec)] {
             if let Some(wanted) = sent.get(part).filter(|_| !stored.is_null()) {
-                compare(part, wanted, stored, &mut fields);
+                compare(part, wanted, stored, &mut lost);
             }
         }
-        if fields.is_empty() {
-            self.not_stored.remove(&write.object);
-            self.count(write, sent);
-            return Ok(());
-        }
-        let error = StepError::not_stored(write.title(), &fields);
         let at = self.cluster.instant();
-        // Objects that are gone must not stay here for ever.
-        self.not_stored.retain(|_, known| at.duration_since(known.at) < REPEAT);
-        self.not_stored
-            .insert(write.object.clone(), NotStored { sent, fields, at });
-        Err(error)
-    }
-
-    /// Counts how often a patch was stored in a row.
-    fn count(&mut self, write: &Write, sent: Value) {
-        let at = self.cluster.instant();
-        // A patch that is needed again after a long time was not undone at once.
-        self.repeated
-            .retain(|_, known| at.duration_since(known.at) < 2 * REPEAT);
-        let known = self.repeated.get(&write.object).filter(|known| known.sent == sent);
-        let count = known.map_or(0, |known| known.count).saturating_add(1);
-        self.repeated.insert(write.object.clone(), Repeated { sent, count, at });
-    }
-
-    /// Fails if the same patch was stored again and again, the last time a short time ago. Another
-    /// program undoes it, and both would write without end.
-    fn known_as_undone(&self, write: &Write, patch: &Value) -> Result<(), StepError> {
-        let is_undone = |known: &&Repeated| known.count >= UNDONE && known.sent == sent(patch);
-        let Some(known) = self.repeated.get(&write.object).filter(is_undone) else {
-            return Ok(());
+        // Objects that are gone must not stay here for ever, and a patch that is needed again after
+        // a long time was not undone at once.
+        self.patches.retain(|_, known| at.duration_since(known.at) < 2 * REPEAT);
+        let error = (!lost.is_empty()).then(|| StepError::not_stored(write.title(), &lost));
+        let outcome = match self.patches.get(&write.object) {
+            _ if !lost.is_empty() => Outcome::NotStored(lost),
+            Some(LastPatch {
+                sent: before,
+                outcome: Outcome::Stored(count),
+                ..
+            }) if *before == sent => Outcome::Stored(count.saturating_add(1)),
+            _ => Outcome::Stored(1),
         };
-        if self.cluster.instant().duration_since(known.at) >= REPEAT {
-            return Ok(());
-        }
-        let mut fields = Vec::new();
-        for part in ["metadata", "spec"] {
-            let mut wanted = known.sent.get(part).cloned().unwrap_or_default();
-            if let Some(metadata) = wanted.as_object_mut() {
-                metadata.remove("uid");
-            }
-            compare(part, &wanted, &Value::Null, &mut fields);
-        }
-        Err(StepError::undone(write.title(), &fields))
+        self.patches
+            .insert(write.object.clone(), LastPatch { sent, outcome, at });
+        error.map_or(Ok(()), Err)
     }
 
     /// The caches may not show the object yet that a write changed: it was created just before.
@@ -329,6 +309,26 @@ fn sent(patch: &Value) -> Value {
         fields.retain(|field, _| field != "resourceVersion");
     }
     Value::Object(sent)
+}
+
+/// The fields that a patch sets or removes, other than the uid of its precondition.
+fn fields(sent: &Value) -> Vec<String> {
+    fn add(path: &str, value: &Value, fields: &mut Vec<String>) {
+        match value.as_object().filter(|parts| !parts.is_empty()) {
+            None => fields.push(path.to_owned()),
+            Some(parts) => {
+                for (name, part) in parts {
+                    add(&format!("{path}.{name}"), part, fields);
+                }
+            }
+        }
+    }
+    let mut fields = Vec::new();
+    for (part, value) in sent.as_object().into_iter().flatten() {
+        add(part, value, &mut fields);
+    }
+    fields.retain(|field| field != "metadata.uid");
+    fields
 }
 
 /// Whether two patches set the same fields. The content of a record, which is an annotation with
@@ -438,5 +438,13 @@ mod tests {
         };
         assert!(is_same(&patch("1", 3), &patch("2", 3)));
         assert!(!is_same(&patch("1", 3), &patch("1", 5)));
+    }
+
+    #[test]
+    fn v235_a_removal_that_is_undone_names_the_fields_that_it_removes() {
+        let patch = json!({"metadata": {"uid": "u", "resourceVersion": "1", "labels": {"a": null, "b": "c"}},
+            "spec": {"taints": []}});
+        let named = ["metadata.labels.a", "metadata.labels.b", "spec.taints"];
+        assert_eq!(fields(&sent(&patch)), named);
     }
 }

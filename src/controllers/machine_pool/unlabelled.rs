@@ -177,22 +177,14 @@ mod tests {
     use capstan_core::api::kinds::MACHINE_POOLS;
     use capstan_core::api::meta::ObjectMeta;
     use capstan_core::api::objects::CachedObject;
-    use jiff::Timestamp;
-    use k8s_openapi::api::core::v1::Event;
-    use kube::api::DeleteParams;
     use serde_json::{Value, json};
-    use tokio::time::Instant;
 
     use super::*;
-    use crate::runtime::Written;
+    use crate::runtime::{ReadOnly, Reads};
 
     /// An API server that has Machines, or answers nothing.
     #[derive(Clone, Default)]
     struct Fake(Arc<Mutex<(BTreeMap<String, Value>, bool)>>);
-
-    fn unexpected<T>() -> kube::Result<T> {
-        Err(kube::Error::Service("the search does not send this request".into()))
-    }
 
     impl Fake {
         fn store(&self, name: &str, labels: &Value) {
@@ -223,51 +215,15 @@ mod tests {
         }
     }
 
-    impl Cluster for Fake {
-        fn now(&self) -> Timestamp {
-            Timestamp::UNIX_EPOCH
-        }
-
-        fn instant(&self) -> Instant {
-            Instant::now()
-        }
-
-        async fn get<T: CachedObject>(
-            &self,
-            _: &KindInfo,
-            _: &str,
-            name: &str,
-        ) -> kube::Result<Option<WatchedObject<T>>> {
+    impl Reads for Fake {
+        fn get<T: CachedObject>(&self, _: &KindInfo, _: &str, name: &str) -> kube::Result<Option<WatchedObject<T>>> {
             Ok(self.stored(|one| one == name)?.pop())
         }
 
-        async fn list<T: CachedObject>(
-            &self,
-            _: &KindInfo,
-            _: &str,
-            selectors: &[&str],
-        ) -> kube::Result<Vec<WatchedObject<T>>> {
+        fn list<T: CachedObject>(&self, selectors: &[&str]) -> kube::Result<Vec<WatchedObject<T>>> {
             assert!(selectors.is_empty(), "{selectors:?}");
             self.stored(|_| true)
         }
-
-        async fn create(&self, _: &KindInfo, _: &ObjectRef, _: Value) -> kube::Result<Written> {
-            unexpected()
-        }
-
-        async fn patch(&self, _: &KindInfo, _: &ObjectRef, _: bool, _: Value) -> kube::Result<Written> {
-            unexpected()
-        }
-
-        async fn apply(&self, _: &KindInfo, _: &ObjectRef, _: &str, _: Value) -> kube::Result<Written> {
-            unexpected()
-        }
-
-        async fn delete(&self, _: &KindInfo, _: &ObjectRef, _: &DeleteParams) -> kube::Result<Option<Written>> {
-            unexpected()
-        }
-
-        fn publish(&self, _: &str, _: Vec<Event>) {}
     }
 
     fn labels(cluster: &str) -> Value {
@@ -278,7 +234,7 @@ mod tests {
     struct Pool {
         pool: MachinePool,
         key: ObjectRef,
-        cluster: Fake,
+        cluster: ReadOnly<Fake>,
         unlabelled: Unlabelled,
     }
 
@@ -294,7 +250,7 @@ mod tests {
                     ..MachinePool::default()
                 },
                 key: MACHINE_POOLS.object("ns", "p"),
-                cluster: Fake::default(),
+                cluster: ReadOnly::default(),
                 unlabelled: Unlabelled::default(),
             }
         }
@@ -325,13 +281,13 @@ mod tests {
             // Machines are created. Only the live reads show them, with their labels.
             let names: Vec<String> = (10..10 + count).map(|number| format!("p-{number}")).collect();
             pool.unlabelled.note(&pool.key, names.iter());
-            names.iter().for_each(|name| pool.cluster.store(name, &labels("c")));
+            names.iter().for_each(|name| pool.cluster.0.store(name, &labels("c")));
             pool.search().await;
-            pool.cluster.store("p-10", &labels("another"));
+            pool.cluster.0.store("p-10", &labels("another"));
             pool.search().await;
             assert_eq!(pool.found(), names);
             // One that is gone is not looked for any more.
-            pool.cluster.remove("p-10");
+            pool.cluster.0.remove("p-10");
             assert!(pool.search().await);
             assert_eq!(pool.found(), names[1..]);
         }
@@ -343,13 +299,14 @@ mod tests {
         assert!(!pool.search().await);
         // Another process made it, and it lost its label since.
         pool.cluster
+            .0
             .store("p-10", &json!({"cluster.x-k8s.io/cluster-name": "c"}));
         assert!(!pool.search().await, "nothing tells its name");
         pool.search_all().await.unwrap();
         assert_eq!(pool.found(), ["p-10"]);
         // The plan from the caches continues without an answer. A release must not.
         pool.unlabelled.forget_all();
-        pool.cluster.fail(true);
+        pool.cluster.0.fail(true);
         assert!(!pool.search().await);
         assert!(pool.found().is_empty());
         assert!(pool.search_all().await.is_err());

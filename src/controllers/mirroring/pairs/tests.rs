@@ -3,33 +3,17 @@
 use std::sync::{Arc, Mutex};
 
 use capstan_core::api::objects::{CachedObject, KindObjects};
-use capstan_core::model::ObjectRef;
-use k8s_openapi::api::core::v1::Event;
-use kube::api::DeleteParams;
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::*;
-use crate::runtime::{WatchedObject, Written};
+use crate::runtime::{ReadOnly, Reads, WatchedObject};
 
 /// The versions of the Machine of the Machine API, one for each read, and the kinds that were read.
 #[derive(Clone, Default)]
 struct Changing(Arc<Mutex<(Vec<u32>, Vec<String>)>>);
 
-fn unexpected<T>() -> kube::Result<T> {
-    Err(kube::Error::Service("the test does not send this request".into()))
-}
-
-impl Cluster for Changing {
-    fn now(&self) -> jiff::Timestamp {
-        jiff::Timestamp::UNIX_EPOCH
-    }
-
-    fn instant(&self) -> Instant {
-        Instant::now()
-    }
-
-    async fn get<T: CachedObject>(
+impl Reads for Changing {
+    fn get<T: CachedObject>(
         &self,
         kind: &KindInfo,
         namespace: &str,
@@ -46,28 +30,6 @@ impl Cluster for Changing {
         };
         Ok(Some(machine(namespace, name, version)))
     }
-
-    async fn list<T: CachedObject>(&self, _: &KindInfo, _: &str, _: &[&str]) -> kube::Result<Vec<WatchedObject<T>>> {
-        unexpected()
-    }
-
-    async fn create(&self, _: &KindInfo, _: &ObjectRef, _: Value) -> kube::Result<Written> {
-        unexpected()
-    }
-
-    async fn patch(&self, _: &KindInfo, _: &ObjectRef, _: bool, _: Value) -> kube::Result<Written> {
-        unexpected()
-    }
-
-    async fn apply(&self, _: &KindInfo, _: &ObjectRef, _: &str, _: Value) -> kube::Result<Written> {
-        unexpected()
-    }
-
-    async fn delete(&self, _: &KindInfo, _: &ObjectRef, _: &DeleteParams) -> kube::Result<Option<Written>> {
-        unexpected()
-    }
-
-    fn publish(&self, _: &str, _: Vec<Event>) {}
 }
 
 fn machine<T: CachedObject>(namespace: &str, name: &str, version: u32) -> WatchedObject<T> {
@@ -84,10 +46,10 @@ async fn read(versions: &[u32]) -> (Result<View, StepError>, Vec<String>) {
     }
     let known: WatchedObject<StoredObject> = machine("machine-api", "a", 1);
     view.put(&kinds::MACHINES, &known.key(), Some(known));
-    let cluster = Changing::default();
-    cluster.0.lock().unwrap().0 = versions.to_vec();
-    let live = pairs.refreshed(&cluster, &view, "a").await;
-    let reads = cluster.0.lock().unwrap().1.clone();
+    let changing = Changing::default();
+    changing.0.lock().unwrap().0 = versions.to_vec();
+    let live = pairs.refreshed(&ReadOnly(changing.clone()), &view, "a").await;
+    let reads = changing.0.lock().unwrap().1.clone();
     (live, reads)
 }
 
