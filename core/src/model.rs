@@ -7,6 +7,7 @@ mod names;
 mod not_stored;
 mod object_ref;
 mod path;
+mod pause;
 mod pending;
 mod plan;
 mod quantity;
@@ -25,6 +26,7 @@ pub use names::{is_label_key, is_label_name, is_label_value, is_subdomain};
 pub use not_stored::NotStored;
 pub use object_ref::{NamespacedName, ObjectRef};
 pub use path::FieldPath;
+pub use pause::{PAUSED_ROLLOUT, pauses_rollout};
 pub use pending::{
     PENDING_CREATIONS, PendingCreation, UnreadablePendingCreations, pending_creations, pending_creations_patch,
 };

@@ -6,6 +6,7 @@
     reason = "a test fails if it cannot build its own review"
 )]
 mod edits;
+mod judged;
 mod sets;
 
 use capstan_core::api::machine_openshift_io::machine_health_check::MachineHealthCheck;

@@ -6,9 +6,11 @@
     clippy::indexing_slicing,
     reason = "a test fails if it cannot build its own review"
 )]
+mod judged;
 mod sets;
 
-use capstan_core::admission::{Admission, Answer, Options, Phase, Snapshot, Source, routes};
+use capstan_core::admission::{Answer, Snapshot, Source};
+use judged::judged;
 use serde_json::{Value, json};
 use sets::{MACHINE, aws, set_of};
 
@@ -62,22 +64,10 @@ fn machines() -> Snapshot {
 /// The answer of the validating webhook to an update, the response in it, and the size of the
 /// request.
 fn update(old: &Value, new: &Value, snapshot: &Snapshot) -> (Answer, Value, usize) {
-    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
-        "uid": "u-1",
-        "kind": {"group": "machine.openshift.io", "version": "v1", "kind": "ControlPlaneMachineSet"},
-        "resource": {"group": "machine.openshift.io", "version": "v1", "resource": "controlplanemachinesets"},
-        "name": "cluster", "namespace": "openshift-machine-api", "operation": "UPDATE",
-        "userInfo": {"username": "alice"}, "object": new, "oldObject": old,
-    }});
-    let admission = Admission::new(Options::default()).unwrap();
-    let route = routes()
-        .iter()
-        .find(|route| route.phase == Phase::Validate && route.resources.contains(&"controlplanemachinesets"))
-        .unwrap();
-    let body = review.to_string();
-    let answer = admission.answer(route, body.as_bytes(), snapshot).unwrap();
-    let response = serde_json::from_slice::<Value>(&answer.body).unwrap()["response"].clone();
-    (answer, response, body.len())
+    judged(
+        &json!({"operation": "UPDATE", "object": new, "oldObject": old}),
+        snapshot,
+    )
 }
 
 #[test]

@@ -15,8 +15,6 @@ use anyhow::{Context as _, bail};
 use capstan_core::admission::Feature;
 use capstan_core::api::cluster_x_k8s_io::API_VERSION;
 use capstan_core::api::cluster_x_k8s_io::machine_pool::KIND;
-use capstan_core::api::kind::KindInfo;
-use capstan_core::api::kinds;
 use capstan_core::api::machine_openshift_io::NAMESPACE;
 use capstan_core::pool::removal::FINALIZER;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
@@ -476,40 +474,9 @@ async fn kept(args: &Args, client: &Client, report: &mut Report) -> anyhow::Resu
     held_pools(client, report).await;
     if !args.crds {
         report.ok(KEPT, "the CRDs and their objects", "delete the CRDs with --crds");
-        held_owners(args, client, report).await;
+        held::owners(args, client, report).await;
     }
     Ok(())
-}
-
-/// Reports the sets and the ControlPlanes whose deletion waits for a controller of Capstan.
-async fn held_owners(args: &Args, client: &Client, report: &mut Report) {
-    const OWNERS: [&KindInfo; 2] = [&kinds::CONTROL_PLANE_MACHINE_SETS, &kinds::CONTROL_PLANES];
-    for kind in OWNERS {
-        let objects = named(&kind.api_version(), &kind.kind, &args.namespace, "");
-        // A cluster without the CRD has no objects.
-        let Ok(list) = installed::api(client, &objects).list(&ListParams::default()).await else {
-            continue;
-        };
-        for owner in list.items.iter().filter(|owner| owner.metadata.finalizers.is_some()) {
-            let name = owner.metadata.name.clone().unwrap_or_default();
-            let (is, remedy) = match owner.metadata.deletion_timestamp {
-                None => (
-                    "",
-                    "Before you delete it, read \"Remove Capstan\" in docs/operations.md.",
-                ),
-                Some(_) => (
-                    "is being deleted, it ",
-                    "Remove the finalizers as \"Remove Capstan\" in docs/operations.md says.",
-                ),
-            };
-            report.warn(
-                KEPT,
-                format!("{} {}/{name}", kind.kind, args.namespace),
-                format!("it {is}has finalizers, and no controller of Capstan removes them"),
-                remedy,
-            );
-        }
-    }
 }
 
 /// Reports the MachinePools whose deletion waits for a controller of Capstan.

@@ -7,7 +7,7 @@ use super::spec::Spec;
 use super::state::{MachineState, Owner, State};
 use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use crate::api::machine_openshift_io::label;
-use crate::cpms::changes::FieldChange;
+use crate::cpms::changes::in_words;
 use crate::cpms::degraded::unparsable;
 use crate::model::{Degradation, Violation};
 
@@ -146,7 +146,6 @@ fn foreign(state: &State) -> Option<Degradation> {
 /// A field of the template that the API server does not store, or that a machine which was created
 /// from it does not have. Another machine would not have it either.
 fn template_not_stored(state: &State) -> Option<Degradation> {
-    let in_words = |fields: &[FieldChange]| fields.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let machines = state.standing().filter(|machine| !machine.lost.is_empty());
     let machines: Vec<String> = machines
         .map(|machine| format!("{} ({})", machine.name(), in_words(&machine.lost)))

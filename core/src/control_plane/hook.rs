@@ -21,7 +21,7 @@ pub(super) fn hook() -> LifecycleHook {
 }
 
 /// Whether a machine carries the hook.
-pub(super) fn is_hooked(machine: &Machine) -> bool {
+pub fn is_hooked(machine: &Machine) -> bool {
     hooks(machine).iter().any(|hook| hook.name == HOOK)
 }
 

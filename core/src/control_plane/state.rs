@@ -18,7 +18,7 @@ use crate::api::core_v1::node::Node;
 use crate::api::machine_openshift_io::GROUP;
 use crate::api::machine_openshift_io::control_plane::KIND;
 use crate::api::machine_openshift_io::machine::Machine;
-use crate::cpms::changes::FieldChange;
+use crate::cpms::changes::{self, FieldChange};
 use crate::cpms::created_from::CreatedFrom;
 use crate::cpms::domains::{FailureDomain, extract};
 use crate::cpms::etcd::{Etcd, members};
@@ -261,7 +261,7 @@ impl Around<'_> {
         let (changes, lost) = match (provider_spec, created_in) {
             (None, _) => (Vec::new(), Vec::new()),
             (Some(value), None) => (self.template.changes(template, value, comparison), Vec::new()),
-            (Some(value), Some(_)) => (Vec::new(), KnownTemplate::lost_by(template, value, comparison)),
+            (Some(value), Some(_)) => (Vec::new(), changes::lost(&template.provider_spec, value, comparison)),
         };
         MachineState {
             domain: self.domain(created_in.flatten(), found.as_ref()).cloned(),

@@ -87,10 +87,16 @@ pub(super) fn changes_of_all_fields(template: &Value, machine: &Value, compariso
 
 /// The fields of `template` that `machine` lacks, or has with another value, also those that the
 /// type of the platform does not have. What the machine has beyond the template is not listed.
-pub(super) fn lost(template: &Value, machine: &Value, comparison: Comparison) -> Vec<FieldChange> {
+pub(crate) fn lost(template: &Value, machine: &Value, comparison: Comparison) -> Vec<FieldChange> {
     let mut found = changes_of_all_fields(template, machine, comparison);
     found.retain(|change| change.new.is_some());
     found
+}
+
+/// Changes in one line.
+pub(crate) fn in_words(changes: &[FieldChange]) -> String {
+    let texts: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    texts.join("; ")
 }
 
 /// The provider spec of a machine without the network that a webhook filled in because the template

@@ -9,6 +9,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::changes::in_words;
 use super::domains;
 use super::machine_state::{MachineState, NodeState, Owner};
 use super::observed::Unparsable;
@@ -343,20 +344,16 @@ fn template_not_stored(state: &State) -> Option<Degradation> {
     let texts: Vec<String> = state
         .each_machine()
         .filter(|machine| !machine.lost.is_empty() && !machine.is_deleting())
-        .map(|machine| {
-            let fields: Vec<String> = machine.lost.iter().map(ToString::to_string).collect();
-            format!("{} ({})", machine.name, fields.join("; "))
-        })
+        .map(|machine| format!("{} ({})", machine.name, in_words(&machine.lost)))
         .collect();
     let pending = |machine: &MachineState| !machine.is_current() && !machine.is_deleting();
     if texts.is_empty() && !state.template.lost.is_empty() && state.each_machine().any(pending) {
-        let fields: Vec<String> = state.template.lost.iter().map(ToString::to_string).collect();
         return Some(Degradation {
             reason: TEMPLATE_NOT_STORED,
             message: format!(
                 "The API server does not store the template as it is in the set: {}; correct the template, or the \
                  webhook that changes machines. No machine is replaced before",
-                fields.join("; ")
+                in_words(&state.template.lost)
             ),
         });
     }

@@ -26,9 +26,8 @@ use crate::api::machine_openshift_io::machine::MachineSpec;
 use crate::api::meta::ObjectMeta;
 use crate::model::{PendingCreation, UnreadablePendingCreations, is_subdomain};
 
-pub use annotations::{
-    PAUSED_ROLLOUT, PROGRESS_DEADLINE, RECREATE_ACKNOWLEDGED, RECREATE_RISK, ROLLOUT_LIMIT, Rollout,
-};
+pub use crate::model::PAUSED_ROLLOUT;
+pub use annotations::{PROGRESS_DEADLINE, RECREATE_ACKNOWLEDGED, RECREATE_RISK, ROLLOUT_LIMIT, Rollout};
 pub use context::ParseContext;
 pub use gates::Gates;
 pub use parse::parse;

@@ -70,12 +70,6 @@ impl KnownTemplate {
         }
     }
 
-    /// The fields of the template that a machine which was created from it lacks, or has with
-    /// another value.
-    pub(crate) fn lost_by(template: &Template, machine: &Value, comparison: Comparison) -> Vec<FieldChange> {
-        changes::lost(&template.provider_spec, machine, comparison)
-    }
-
     /// The fields in which a machine differs from the template.
     pub(crate) fn changes(&self, template: &Template, machine: &Value, comparison: Comparison) -> Vec<FieldChange> {
         let template = &template.provider_spec;

@@ -22,10 +22,6 @@ use crate::api::controlplane_cluster_x_k8s_io::FINALIZER;
 use crate::api::controlplane_cluster_x_k8s_io::annotation::{PRE_TERMINATE_HOOK, REMEDIATION_IN_PROGRESS};
 use crate::model::{Degradation, Precondition};
 
-/// While a control plane has this annotation, no machine is replaced because it is outdated; every
-/// value except `false` and `False`. Scaling and remediation continue.
-pub const PAUSED_ROLLOUT: &str = "capstan.dev/paused-rollout";
-
 /// A machine of this age has joined, or never will.
 const JOINED: SignedDuration = SignedDuration::from_mins(20);
 

@@ -1,8 +1,9 @@
 //! Edits of sets on AWS that tests judge, and the cluster around them.
 
-use capstan_core::admission::{Admission, Options, Phase, Snapshot, Source, routes};
+use capstan_core::admission::{Snapshot, Source};
 use serde_json::{Value, json};
 
+use crate::judged::judged;
 use crate::sets::{MACHINE, aws, labels, set_of};
 
 pub(crate) const ZONES: [&str; 3] = ["us-east-1a", "us-east-1b", "us-east-1c"];
@@ -104,28 +105,15 @@ pub(crate) fn judge_in(old: &Value, new: &Value, objects: &[Value], propagation:
         source: Source::Cluster,
         ..Snapshot::of_files(objects).unwrap()
     };
-    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
-        "uid": "u-1",
-        "kind": {"group": "machine.openshift.io", "version": "v1", "kind": "ControlPlaneMachineSet"},
-        "resource": {"group": "machine.openshift.io", "version": "v1", "resource": "controlplanemachinesets"},
-        "name": "cluster", "namespace": "openshift-machine-api",
+    let request = json!({
         "operation": match (old.is_null(), new.is_null()) {
             (true, _) => "CREATE",
             (_, true) => "DELETE",
             _ => "UPDATE",
         },
-        "options": {"propagationPolicy": propagation},
-        "userInfo": {"username": "alice"}, "object": new, "oldObject": old,
-    }});
-    let admission = Admission::new(Options::default()).unwrap();
-    let route = routes()
-        .iter()
-        .find(|route| route.phase == Phase::Validate && route.resources.contains(&"controlplanemachinesets"))
-        .unwrap();
-    let answer = admission
-        .answer(route, review.to_string().as_bytes(), &snapshot)
-        .unwrap();
-    let response = serde_json::from_slice::<Value>(&answer.body).unwrap()["response"].clone();
+        "options": {"propagationPolicy": propagation}, "object": new, "oldObject": old,
+    });
+    let (answer, response, _) = judged(&request, &snapshot);
     Answer {
         allowed: answer.record.allowed,
         denied_by: answer.record.denied_by,

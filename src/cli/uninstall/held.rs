@@ -3,30 +3,31 @@
 //!
 //! It must never report an object that another running controller releases, and it writes nothing.
 
+use capstan_core::admission::Feature;
 use capstan_core::api::cluster_x_k8s_io;
 use capstan_core::api::infrastructure_cluster_x_k8s_io::{self as infrastructure, PLATFORMS};
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds;
+use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::authority::FINALIZER;
-use capstan_core::control_plane::hook::HOOK;
+use capstan_core::control_plane::hook::{HOOK, is_hooked};
 use kube::Client;
-use kube::api::{ApiResource, GroupVersionKind};
+use kube::api::{ApiResource, GroupVersionKind, ListParams};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::super::documents::Document;
 use super::super::gather;
-use super::super::installed::{self, text, title};
+use super::super::installed::{self, named, text, title};
 use super::super::report::Report;
 use super::{Args, KEPT};
 
 const SECTION: &str = "before the deletion";
-/// The kinds whose controllers release their machines, with the Deployments of the controllers.
-const OWNERS: [(&KindInfo, &str); 2] = [
-    (&kinds::CONTROL_PLANE_MACHINE_SETS, "capstan-controllers"),
-    (&kinds::CONTROL_PLANES, CONTROL_PLANE),
+/// The kinds whose controllers release their machines, with the features of the controllers.
+const OWNERS: [(&KindInfo, Feature); 2] = [
+    (&kinds::CONTROL_PLANE_MACHINE_SETS, Feature::Controllers),
+    (&kinds::CONTROL_PLANES, Feature::ControlPlaneControllers),
 ];
-/// The Deployment of the controller of ControlPlanes.
-const CONTROL_PLANE: &str = "capstan-control-plane";
 /// The kinds of both APIs that have the finalizer of the sync controller, beside the infrastructure
 /// machines.
 const MIRRORED: [&KindInfo; 6] = [
@@ -55,19 +56,20 @@ pub(super) struct Held {
 impl Held {
     /// Finds and reports what waits for a controller.
     pub(super) async fn find(args: &Args, client: &Client, found: &[Value], report: &mut Report) -> Self {
-        let removes = |name: &str| {
-            let is_named = |object: &&Value| text(object, "/metadata/name") == name;
+        let removes = |feature: Feature| {
+            let name = installed::controllers(feature, &args.lease).map(|(_, deployment)| deployment);
+            let is_named = |object: &&Value| Some(text(object, "/metadata/name")) == name;
             let deployments = found.iter().filter(|object| text(object, "/kind") == "Deployment");
             deployments.filter(is_named).count() > 0
         };
         let mut is_blocking = false;
-        for (kind, _) in OWNERS.into_iter().filter(|(_, name)| removes(name)) {
+        for (kind, _) in OWNERS.into_iter().filter(|(_, feature)| removes(*feature)) {
             match leaving(args, client, kind, report).await {
                 Ok(blocks) => is_blocking |= blocks,
                 Err(error) => unknown(report, &error),
             }
         }
-        let hooked = if removes(CONTROL_PLANE) {
+        let hooked = if removes(Feature::ControlPlaneControllers) {
             hooked(args, client).await
         } else {
             Ok(0)
@@ -167,12 +169,38 @@ async fn leaving(args: &Args, client: &Client, kind: &KindInfo, report: &mut Rep
 /// The number of Machines with the hook of the controller of ControlPlanes.
 async fn hooked(args: &Args, client: &Client) -> anyhow::Result<usize> {
     let machines = gather::list(client, &resource(&kinds::MACHINES), Some(&args.namespace)).await?;
-    let hooks = |machine: &Document| {
-        let hooks = machine.object.pointer("/spec/lifecycleHooks/preDrain");
-        let mut hooks = hooks.and_then(Value::as_array).into_iter().flatten();
-        hooks.any(|hook| text(hook, "/name") == HOOK)
-    };
+    let hooks = |machine: &Document| Machine::deserialize(&machine.object).is_ok_and(|machine| is_hooked(&machine));
     Ok(machines.iter().filter(|machine| hooks(machine)).count())
+}
+
+/// Reports the sets and the ControlPlanes whose deletion waits for a controller of Capstan.
+pub(super) async fn owners(args: &Args, client: &Client, report: &mut Report) {
+    for (kind, _) in OWNERS {
+        let objects = named(&kind.api_version(), &kind.kind, &args.namespace, "");
+        // A cluster without the CRD has no objects.
+        let Ok(list) = installed::api(client, &objects).list(&ListParams::default()).await else {
+            continue;
+        };
+        for owner in list.items.iter().filter(|owner| owner.metadata.finalizers.is_some()) {
+            let name = owner.metadata.name.clone().unwrap_or_default();
+            let (is, remedy) = match owner.metadata.deletion_timestamp {
+                None => (
+                    "",
+                    "Before you delete it, read \"Remove Capstan\" in docs/operations.md.",
+                ),
+                Some(_) => (
+                    "is being deleted, it ",
+                    "Remove the finalizers as \"Remove Capstan\" in docs/operations.md says.",
+                ),
+            };
+            report.warn(
+                KEPT,
+                format!("{} {}/{name}", kind.kind, args.namespace),
+                format!("it {is}has finalizers, and no controller of Capstan removes them"),
+                remedy,
+            );
+        }
+    }
 }
 
 fn is_owned(machine: &Document, set: &Document) -> bool {

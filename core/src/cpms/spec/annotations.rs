@@ -7,10 +7,8 @@ use serde_json::json;
 
 use super::context::Violations;
 use crate::cpms::changes::ROLL_ON_IMAGE_CHANGE;
-use crate::model::{FieldPath, Violation, ViolationKind};
+use crate::model::{FieldPath, Violation, ViolationKind, pauses_rollout};
 
-/// Pauses a rollout; every value except `false`. Status and repair continue.
-pub const PAUSED_ROLLOUT: &str = "capstan.dev/paused-rollout";
 /// How many machines a rollout brings up to date before it waits: a canary.
 pub const ROLLOUT_LIMIT: &str = "capstan.dev/rollout-limit";
 /// How long one machine of a rollout may take before a condition reports it: `30m`, `1h30m`, `90s`.
@@ -60,9 +58,7 @@ pub(super) fn rollout(annotations: &BTreeMap<String, String>, found: &mut Violat
         text == "true"
     });
     Rollout {
-        paused: annotations
-            .get(PAUSED_ROLLOUT)
-            .is_some_and(|value| !value.eq_ignore_ascii_case("false")),
+        paused: pauses_rollout(annotations),
         limit,
         deadline,
         images,

@@ -1,6 +1,6 @@
 //! Creations and deletions: to the number of replicas, and to replace outdated machines.
 
-use super::{PAUSED_ROLLOUT, Plan, Step, WaitReason};
+use super::{Plan, Step, WaitReason};
 use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
 use crate::kcp::action::{Action, machine_ref};
 use crate::kcp::create::create;
@@ -10,7 +10,7 @@ use crate::kcp::membership::{leaders_after, precondition};
 use crate::kcp::preflight::{self, Change, about};
 use crate::kcp::selection;
 use crate::kcp::state::{MachineState, State};
-use crate::model::Degradation;
+use crate::model::{Degradation, PAUSED_ROLLOUT, pauses_rollout};
 
 /// The fewest machines of a rollout that deletes before it creates.
 const FEWEST_WITHOUT_SURGE: usize = 3;
@@ -26,9 +26,7 @@ pub(super) fn decide(state: &State, plan: &mut Plan) {
         // A machine that stays must take over the data of etcd (V172).
         return add(state, plan, String::from("all machines are being deleted"));
     }
-    let is_paused = state
-        .annotation(PAUSED_ROLLOUT)
-        .is_some_and(|value| !value.eq_ignore_ascii_case("false"));
+    let is_paused = pauses_rollout(&state.control_plane.metadata.annotations);
     if is_paused {
         for machine in &outdated {
             let message = format!(

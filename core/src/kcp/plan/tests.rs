@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::kcp::desired::Bootstrap;
 use crate::kcp::samples::{World, now};
+use crate::model::PAUSED_ROLLOUT;
 
 mod interference;
 mod lost_machines;

@@ -125,6 +125,15 @@ fn nothing_is_decided_while_the_members_do_not_answer() {
     assert!(waits_for(&plan).contains(&WaitReason::EtcdHealthy), "{plan:?}");
 }
 
+/// A settled control plane of three machines with the hook, two of which are being deleted.
+fn with_two_deleted() -> (World, Vec<String>) {
+    let mut world = hooked(3);
+    let names: Vec<String> = world.hosts.iter().map(|host| host.name().to_owned()).collect();
+    world.delete(&names[0]);
+    world.delete(&names[1]);
+    (world, names)
+}
+
 fn hook_patches(plan: &Plan) -> usize {
     let is_patch = |step: &&Step| matches!(&step.action, Action::Patch { patch, .. } if patch.pointer("/spec/lifecycleHooks").is_some());
     plan.steps.iter().filter(is_patch).count()
@@ -132,10 +141,7 @@ fn hook_patches(plan: &Plan) -> usize {
 
 #[test]
 fn v114_without_the_option_a_deleted_machine_keeps_its_hook_and_without_an_operator_all_do() {
-    let mut world = hooked(3);
-    let names: Vec<String> = world.hosts.iter().map(|host| host.name().to_owned()).collect();
-    world.delete(&names[0]);
-    world.delete(&names[1]);
+    let (mut world, _) = with_two_deleted();
     let managed = world.plan();
     assert_eq!(hook_patches(&managed), 1, "the machine that stays: {managed:?}");
     world.execute(&managed);
@@ -153,13 +159,10 @@ fn v114_without_the_option_a_deleted_machine_keeps_its_hook_and_without_an_opera
 
 #[test]
 fn v115_a_machine_without_a_node_keeps_its_hook_while_a_member_belongs_to_no_machine() {
-    let mut world = hooked(3);
-    let names: Vec<String> = world.hosts.iter().map(|host| host.name().to_owned()).collect();
+    let (mut world, _) = with_two_deleted();
     for host in &mut world.hosts {
         host.machine["status"] = json!(null);
     }
-    world.delete(&names[0]);
-    world.delete(&names[1]);
     let (_, plan) = next(&world);
     assert_eq!(hook_patches(&plan), 0, "{plan:?}");
     assert!(waits_for(&plan).contains(&WaitReason::EtcdMembers), "{plan:?}");
@@ -185,10 +188,7 @@ fn the_hook_is_removed_where_the_etcd_operator_manages_the_members_and_with_the_
 
 #[test]
 fn v226_a_deleted_machine_keeps_its_hook_until_its_member_is_removed_also_without_its_control_plane() {
-    let mut world = hooked(3);
-    let names: Vec<String> = world.hosts.iter().map(|host| host.name().to_owned()).collect();
-    world.delete(&names[0]);
-    world.delete(&names[1]);
+    let (mut world, names) = with_two_deleted();
     world.object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let object = serde_json::from_value(world.object.clone()).unwrap();
     let members = |observed: &Observed| observed.own_members.clone().unwrap().unwrap();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::*;
 use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
 use crate::kcp::samples::{World, now};
-use crate::model::{MembershipChange, quorum_after};
+use crate::model::{MembershipChange, PAUSED_ROLLOUT, quorum_after};
 
 /// How a machine differs from a healthy one.
 #[derive(Clone, Copy, Debug)]
