@@ -560,6 +560,21 @@ fn w103_commands_name_the_group_of_kinds_that_both_apis_have() {
     assert!(commands > 20, "{commands}");
 }
 
+/// W126: `kubectl replace` stores what it writes as the last applied object, with its version and
+/// status. A later `kubectl apply` of the manifest fails.
+#[test]
+fn w126_no_command_writes_live_objects_back_with_kubectl_replace() {
+    let mut sources = pages();
+    sources.extend(files(&root().join("src"), "rs"));
+    for source in sources {
+        let text = std::fs::read_to_string(&source).unwrap();
+        assert!(!text.contains("kubectl replace -f -"), "{}", source.display());
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let is_pipe = |pair: &[&str]| pair[0].ends_with('|') && pair[1].starts_with("kubectl replace");
+        assert!(!lines.windows(2).any(is_pipe), "{}", source.display());
+    }
+}
+
 /// The first pattern of each `grep` in a line: the text after its options.
 fn searched(line: &str) -> Option<&str> {
     let (_, arguments) = line.split_once("grep '")?;

@@ -124,8 +124,9 @@ async fn attempt(args: &Args) -> anyhow::Result<Report> {
         return Ok(report);
     };
     let service = find("v1", "Service", home, SERVER).await?.unwrap_or_default();
-    let flags = match ServerFlags::of(&server) {
-        Ok(flags) => flags,
+    let known = ServerFlags::of(&server).and_then(|flags| Ok((of_server(home, &flags, &service)?, flags)));
+    let (mut registration, flags) = match known {
+        Ok(known) => known,
         Err(reason) => {
             let check = format!("the flags of Deployment {home}/{SERVER} are known");
             let remedy = "The webhooks stay as they are. Apply the manifests again (manifests/README.md).";
@@ -133,7 +134,6 @@ async fn attempt(args: &Args) -> anyhow::Result<Report> {
             return Ok(report);
         }
     };
-    let mut registration = of_server(home, &flags, &service);
     registration.url.clone_from(&args.webhook_url);
     registration.creates = owner.is_some();
     registration.owner = owner;
@@ -146,30 +146,33 @@ async fn attempt(args: &Args) -> anyhow::Result<Report> {
 }
 
 /// What is to be registered for a server with these flags.
-fn of_server(namespace: &str, flags: &ServerFlags<'_>, service: &Value) -> Registration {
+///
+/// # Errors
+/// The value of a flag that the webhooks depend on is not known.
+fn of_server(namespace: &str, flags: &ServerFlags<'_>, service: &Value) -> Result<Registration, String> {
     let issued_by_service_ca = service
         .pointer("/metadata/annotations/service.beta.openshift.io~1serving-cert-secret-name")
         .is_some();
     let mut authority = Authority::default();
-    if let Some(cluster_api) = flags.values("--cluster-api-namespace").pop() {
+    if let Some(cluster_api) = flags.values("--cluster-api-namespace")?.pop() {
         authority.cluster_api_namespace = cluster_api;
     }
-    authority.sync_identity = flags.values("--sync-identity");
-    authority.autoscaler_identity = flags.values("--autoscaler-identity");
-    authority.hook_identity = flags.values("--hook-identity");
-    Registration {
+    authority.sync_identity = flags.values("--sync-identity")?;
+    authority.autoscaler_identity = flags.values("--autoscaler-identity")?;
+    authority.hook_identity = flags.values("--hook-identity")?;
+    Ok(Registration {
         features: Feature::ALL
             .into_iter()
             .filter(|feature| flags.serve(*feature))
             .collect(),
         choices: Choices {
             namespace: namespace.to_owned(),
-            certificates: match (flags.values("--self-managed-secret").is_empty(), issued_by_service_ca) {
-                (false, _) => Certificates::SelfManaged,
-                (true, true) => Certificates::ServiceCa,
-                (true, false) => Certificates::CertManager,
+            certificates: match (flags.has_value("--self-managed-secret"), issued_by_service_ca) {
+                (true, _) => Certificates::SelfManaged,
+                (false, true) => Certificates::ServiceCa,
+                (false, false) => Certificates::CertManager,
             },
-            enforcement: if flags.values("--enforcement").iter().any(|value| value == "warn") {
+            enforcement: if flags.values("--enforcement")?.iter().any(|value| value == "warn") {
                 Enforcement::Warn
             } else {
                 Enforcement::Deny
@@ -183,7 +186,7 @@ fn of_server(namespace: &str, flags: &ServerFlags<'_>, service: &Value) -> Regis
         url: None,
         owner: None,
         creates: false,
-    }
+    })
 }
 
 #[cfg(test)]

@@ -27,10 +27,10 @@ impl<'a> ServerFlags<'a> {
     /// error is a clause about the Deployment.
     pub(super) fn of(server: &'a Value) -> Result<Self, String> {
         let flags = Self::of_container(server)?;
-        match flags.0.iter().find(|flag| has_variable(flag)) {
-            Some(flag) => Err(format!(
-                "its argument {flag} has the value of a variable, which is not known"
-            )),
+        // The value of a flag may have variables: no feature depends on it.
+        let name = |flag: &'a str| flag.split_once('=').map_or(flag, |(name, _)| name);
+        match flags.0.iter().find(|flag| has_variable(name(flag))) {
+            Some(flag) => Err(unknown(flag)),
             None => Ok(flags),
         }
     }
@@ -70,15 +70,31 @@ impl<'a> ServerFlags<'a> {
         }
     }
 
-    /// The values of a flag. The kubelet replaces `$$` by `$`. The value is a part of the flag, or
-    /// the next argument.
-    pub(super) fn values(&self, name: &str) -> Vec<String> {
+    /// Whether a flag has a value, which may be unknown.
+    pub(super) fn has_value(&self, name: &str) -> bool {
+        self.raw(name).next().is_some()
+    }
+
+    /// The values of a flag. The kubelet replaces `$$` by `$`.
+    ///
+    /// # Errors
+    /// A value has a part that the kubelet replaces by the value of a variable. The error is a
+    /// clause about the Deployment.
+    pub(super) fn values(&self, name: &str) -> Result<Vec<String>, String> {
+        let known = |value: &str| match has_variable(value) {
+            true => Err(unknown(&format!("{name}={value}"))),
+            false => Ok(value.replace("$$", "$")),
+        };
+        self.raw(name).map(known).collect()
+    }
+
+    /// The values of a flag as they are written: a part of the flag, or the next argument.
+    fn raw(&self, name: &str) -> impl Iterator<Item = &'a str> {
         let next = self.0.iter().skip(1).map(Some).chain([None]);
-        let values = std::iter::zip(&self.0, next).filter_map(|(flag, next)| match flag.strip_prefix(name)? {
+        std::iter::zip(&self.0, next).filter_map(move |(flag, next)| match flag.strip_prefix(name)? {
             "" => next.copied(),
             rest => rest.strip_prefix('='),
-        });
-        values.map(|value| value.replace("$$", "$")).collect()
+        })
     }
 }
 
@@ -86,11 +102,14 @@ fn has_name(container: &Value) -> bool {
     container.get("name").and_then(Value::as_str) == Some(CONTAINER)
 }
 
-/// Whether the kubelet replaces a part of the name of a flag by the value of a variable. `$$(`
-/// stands for `$(`. The value of a flag may have variables: no feature depends on it.
-fn has_variable(argument: &str) -> bool {
-    let name = argument.split_once('=').map_or(argument, |(name, _)| name);
-    name.replace("$$", "").contains("$(")
+/// Whether the kubelet replaces a part of the text by the value of a variable. `$$(` stands for
+/// `$(`.
+fn has_variable(text: &str) -> bool {
+    text.replace("$$", "").contains("$(")
+}
+
+fn unknown(argument: &str) -> String {
+    format!("its argument {argument} has the value of a variable, which is not known")
 }
 
 /// The arguments after the subcommand of the server; `None` if the container does not run it. The
@@ -186,6 +205,21 @@ mod tests {
     fn the_value_of_a_flag_is_a_part_of_it_or_the_next_argument() {
         let server = json!({"spec": {"template": {"spec": {"containers": [
             {"name": "webhook", "args": ["serve", "--a=$$(b)", "--ab", "c", "--a", "d"]}]}}}});
-        assert_eq!(ServerFlags::of(&server).unwrap().values("--a"), ["$(b)", "d"]);
+        let flags = ServerFlags::of(&server).unwrap();
+        assert_eq!(flags.values("--a").unwrap(), ["$(b)", "d"]);
+        assert!(flags.has_value("--ab") && !flags.has_value("--b"));
+    }
+
+    #[test]
+    fn w125_a_value_with_a_variable_is_not_known() {
+        let server = json!({"spec": {"template": {"spec": {"containers": [
+            {"name": "webhook", "args": ["serve", "--enforcement=$(MODE)", "--namespace=$(POD_NAMESPACE)"]}]}}}});
+        let flags = ServerFlags::of(&server).unwrap();
+        assert_eq!(
+            flags.values("--enforcement").unwrap_err(),
+            "its argument --enforcement=$(MODE) has the value of a variable, which is not known"
+        );
+        assert!(flags.has_value("--namespace"));
+        assert!(flags.values("--sync-identity").unwrap().is_empty());
     }
 }

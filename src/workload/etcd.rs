@@ -49,6 +49,8 @@ pub struct Member {
 /// What one member reports of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberStatus {
+    /// The ID of the etcd cluster, which all its members have in common.
+    pub cluster: u64,
     /// The ID of the member that answered.
     pub member: MemberId,
     /// The version of etcd, for example `3.6.4`.
@@ -128,6 +130,13 @@ pub enum EtcdError {
         /// The message, for example `etcdserver: not leader`.
         message: String,
     },
+    /// Pods of more than one etcd cluster have the labels of the members, so none of them is used
+    /// (V236).
+    #[error(
+        "pods of different etcd clusters have the labels component=etcd and tier=control-plane: {0}; remove these labels \
+         from the pods that are no members of the control plane's etcd"
+    )]
+    DifferentClusters(String),
     /// The members that answered contradict each other.
     #[error("the leader {0} must be one of the members that etcd lists; read the members again")]
     UnknownLeader(MemberId),

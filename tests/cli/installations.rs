@@ -380,7 +380,7 @@ fn w98_uninstall_counts_the_objects_that_keep_the_finalizer_of_the_sync_controll
         assert!(place < removal, "{text}");
         assert!(text.contains("their deletion waits for ever"), "{text}");
         let command = "kubectl get machines.machine.openshift.io,machines.cluster.x-k8s.io,\
-                       machinesets.cluster.x-k8s.io,awsmachines.infrastructure.cluster.x-k8s.io -A -o json | jq";
+                       machinesets.cluster.x-k8s.io,awsmachines.infrastructure.cluster.x-k8s.io -A -o json | jq -r";
         assert!(text.contains(command), "{text}");
     }
     // OpenShift's sync controller removes the finalizer.

@@ -115,20 +115,29 @@ async fn access(members: &Members) -> EtcdAccess {
 
 /// The members, of which the first ones have a pod.
 async fn access_by_pods(members: &Members, count: usize) -> EtcdAccess {
-    let pods = std::iter::zip(NAMES, &members.endpoints)
-        .take(count)
-        .map(|(name, endpoint)| {
-            let urls = format!("https://{}", endpoint.address);
-            json!({"metadata": {"annotations": {(CLIENT_URLS): urls}}, "spec": {"nodeName": name}})
-        });
+    let pods = pods("etcd", NAMES, members).take(count).collect();
+    access_by(members, pods).await
+}
+
+/// The pods of members on these Nodes.
+fn pods(prefix: &str, nodes: [&str; 3], members: &Members) -> impl Iterator<Item = Value> {
+    std::iter::zip(nodes, &members.endpoints).map(move |(node, endpoint)| {
+        let urls = format!("https://{}", endpoint.address);
+        json!({"metadata": {"name": format!("{prefix}-{node}"), "annotations": {(CLIENT_URLS): urls}},
+            "spec": {"nodeName": node}})
+    })
+}
+
+async fn access_by(members: &Members, pods: Value) -> EtcdAccess {
     let cluster = ManagedCluster {
         namespace: String::from("ns"),
         name: String::from("c"),
         uid: String::from("u"),
     };
     let signed = credentials(&members.authority.certificate(), &members.authority.key()).unwrap();
-    let pods = Pods(pods.collect());
-    EtcdAccess::of(&pods, &cluster, signed, &Way::Advertised).await.unwrap()
+    EtcdAccess::of(&Pods(pods), &cluster, signed, &Way::Advertised)
+        .await
+        .unwrap()
 }
 
 /// The pod of a member goes with its Node, also while etcd runs.
@@ -141,6 +150,33 @@ async fn v224_a_member_without_a_pod_is_asked_at_the_address_that_etcd_knows() {
     members.kill(2);
     let found = access.report().await.unwrap();
     assert_eq!(found.silent.keys().collect::<Vec<_>>(), [NAMES[2]]);
+}
+
+/// The usual second etcd, for Events, has copies of the pods of kubeadm.
+#[tokio::test(flavor = "multi_thread")]
+async fn v236_the_members_of_two_etcd_clusters_are_neither_reported_nor_removed() {
+    let authority = Authority::new("etcd-ca");
+    let members = Members::of(authority.clone()).await;
+    let events = Members::of(authority).await;
+    // The second etcd runs on the same Nodes, or on another one.
+    let same: Vec<Value> = pods("etcd-events", NAMES, &events).collect();
+    let other: Vec<Value> = pods("etcd-events", ["localhost"; 3], &events).take(1).collect();
+    for (of_events, named) in [(same, "etcd-events-node-a"), (other, "etcd-events-localhost (cluster ")] {
+        let both = of_events.into_iter().chain(pods("etcd", NAMES, &members));
+        let access = access_by(&members, both.collect()).await;
+        for failed in [
+            access.report().await.unwrap_err(),
+            access.remove(NAMES[0]).await.unwrap_err(),
+            access.move_leader(NAMES[0], &[NAMES[1].to_owned()]).await.unwrap_err(),
+        ] {
+            assert!(matches!(failed, EtcdError::DifferentClusters(_)), "{failed}");
+            assert!(failed.to_string().contains(named), "{failed}");
+        }
+    }
+    for etcd in [&members, &events] {
+        let left = survey(&etcd.client(0).await.unwrap()).await.unwrap();
+        assert_eq!(left.members.len(), 3);
+    }
 }
 
 /// The number of bytes before the key of PKCS #1 in an RSA key of PKCS #8.
@@ -280,19 +316,23 @@ async fn an_unreachable_member_is_passed_over_and_its_failure_is_named() {
 
     // A member that accepts connections and never answers.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let silent_endpoint = Endpoint {
-        address: silent.local_addr().unwrap().to_string(),
-        server_name: String::from("node-z"),
-        forward: None,
-    };
-    let mut endpoints = vec![silent_endpoint.clone()];
-    endpoints.extend_from_slice(&members.endpoints);
+    let silent_address = silent.local_addr().unwrap().to_string();
+    let of_silent = json!({"metadata": {"name": "etcd-node-0", "annotations": {
+        (CLIENT_URLS): format!("https://{silent_address}")}}, "spec": {"nodeName": "node-0"}});
+    let all = std::iter::once(of_silent).chain(pods("etcd", NAMES, &members));
+    let access = access_by(&members, all.collect()).await;
     let began = Instant::now();
-    let client = EtcdClient::connect_to_any(&endpoints, &members.credentials)
-        .await
-        .unwrap();
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
-    assert_eq!(client.endpoint(), members.endpoints[1].address);
+    let report = wait_until("a leader", Duration::from_secs(30), async || {
+        let report = access.report().await?;
+        Ok(report.leader().is_some().then_some(report))
+    });
+    let report = report.await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    let reasons: Vec<&String> = report.silent.values().collect();
+    assert_eq!(report.silent.keys().collect::<Vec<_>>(), ["node-0", NAMES[0]]);
+    assert!(reasons[0].contains(&silent_address), "{reasons:?}");
+    assert!(reasons[1].contains(&members.endpoints[0].address), "{reasons:?}");
+    let client = members.client(1).await.unwrap();
     // Two of three members elect a leader and still answer.
     let found = wait_until("a leader", Duration::from_secs(30), async || {
         let found = survey(&client).await?;
@@ -311,11 +351,9 @@ async fn an_unreachable_member_is_passed_over_and_its_failure_is_named() {
     );
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 
-    let unreachable = [silent_endpoint, members.endpoints[0].clone()];
-    let failed = EtcdClient::connect_to_any(&unreachable, &members.credentials).await;
-    let failed = failed.unwrap_err().to_string();
-    for endpoint in &unreachable {
-        assert!(failed.contains(&endpoint.address), "{failed}");
+    let failed = access.report().await.unwrap_err().to_string();
+    for address in [&silent_address, &members.endpoints[0].address] {
+        assert!(failed.contains(address), "{failed}");
     }
 }
 

@@ -97,9 +97,13 @@ pub(crate) struct Members {
 impl Members {
     /// Starts the members, and waits until each knows a leader.
     pub(crate) async fn start() -> Self {
+        Self::of(Authority::new("etcd-ca")).await
+    }
+
+    /// As [`Self::start`], with certificates of this authority.
+    pub(crate) async fn of(authority: Authority) -> Self {
         let binaries = tokio::task::spawn_blocking(Binaries::locate).await.unwrap().unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let authority = Authority::new("etcd-ca");
         std::fs::write(folder.path().join("ca.crt"), authority.certificate()).unwrap();
         let ports: Vec<[u16; 2]> = NAMES
             .iter()

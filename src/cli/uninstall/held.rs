@@ -100,17 +100,22 @@ impl Held {
     fn report(&self, section: &'static str, report: &mut Report) {
         self.report_mirrored(section, report);
         if self.hooked > 0 {
-            let machines = format!("-n {} machines.machine.openshift.io", self.namespace);
+            let released = commands(
+                &format!("-n {} machines.machine.openshift.io", self.namespace),
+                &format!("any(.spec.lifecycleHooks.preDrain[]?; .name == \"{HOOK}\")"),
+                &format!(
+                    "spec: {{lifecycleHooks: {{preDrain: (.spec.lifecycleHooks.preDrain | map(select(.name != \
+                     \"{HOOK}\")))}}}}"
+                ),
+            );
             report.warn(
                 section,
                 format!("{} Machines have the hook {HOOK}", self.hooked),
                 "without the controller of ControlPlanes, their deletion waits for ever",
                 format!(
                     "Before uninstall, delete the ControlPlane and wait until it is gone: this removes the hooks. After \
-                     uninstall, this removes them: kubectl get {machines} -o json | jq '.items |= \
-                     map(select(any(.spec.lifecycleHooks.preDrain[]?; .name == \"{HOOK}\")) | \
-                     .spec.lifecycleHooks.preDrain |= map(select(.name != \"{HOOK}\")))' | kubectl replace -f -. Remove \
-                     the etcd member of a machine that is being deleted before."
+                     uninstall, first remove the etcd member of each machine that is being deleted. Then this removes \
+                     the hooks: {released}"
                 ),
             );
         }
@@ -235,12 +240,27 @@ async fn mirrored(client: &Client) -> anyhow::Result<Option<(String, String)>> {
     if names.is_empty() || installed::openshift_syncs(client, cluster_x_k8s_io::NAMESPACE).await? {
         return Ok(None);
     }
-    let command = format!(
-        "kubectl get {} -A -o json | jq '.items |= map(select(.metadata.finalizers // [] | index(\"{FINALIZER}\")) | \
-         .metadata.finalizers -= [\"{FINALIZER}\"])' | kubectl replace -f -",
-        names.join(",")
+    let released = commands(
+        &format!("{} -A", names.join(",")),
+        &format!(".metadata.finalizers // [] | index(\"{FINALIZER}\")"),
+        &format!("metadata: {{finalizers: (.metadata.finalizers - [\"{FINALIZER}\"])}}"),
     );
-    Ok(Some((counts.join(", "), command)))
+    Ok(Some((counts.join(", "), released)))
+}
+
+/// The shell command that patches the objects which meet a condition. `kubectl replace` would store
+/// the whole object as the last applied one, and later calls of `kubectl apply` would fail (W126).
+/// The version is a part of each patch, so that it removes nothing that another client adds.
+///
+/// `resources`: arguments of `kubectl get`. `condition`, `patch`: expressions of `jq` about an
+/// object; the second one gives fields of an object.
+fn commands(resources: &str, condition: &str, patch: &str) -> String {
+    format!(
+        "kubectl get {resources} -o json | jq -r '.items[] | select({condition}) | (.apiVersion / \"/\") as [$group, \
+         $version] | ({{{patch}}} * {{metadata: {{resourceVersion: .metadata.resourceVersion}}}} | tojson) as $patch | \
+         @sh \"kubectl -n \\(.metadata.namespace) patch \\(.kind + \".\" + $version + \".\" + $group) \
+         \\(.metadata.name) --type merge -p \\($patch)\"' | sh"
+    )
 }
 
 /// Group, kind and plural of what has the finalizer of the sync controller.

@@ -4,6 +4,9 @@
 //! kubeadm runs each member as a static pod, and writes its address for clients into an annotation
 //! of the pod. Either the address is reachable from Capstan, or the API server of the cluster
 //! forwards the connection to the pod. External etcd has no such pods, so it has no members here.
+//!
+//! A cluster can have a second etcd, for example one for Events, with copies of these pods. This
+//! module must never report or change the members of one etcd for those of another.
 
 use std::collections::BTreeMap;
 
@@ -89,6 +92,8 @@ pub enum Way {
 struct Located {
     /// The name of the member, which is the name of its Node.
     member: String,
+    /// The name of its pod.
+    pod: String,
     endpoint: Endpoint,
 }
 
@@ -130,23 +135,11 @@ impl EtcdAccess {
     /// What the members report. It asks all members for their own status at the same time.
     ///
     /// # Errors
-    /// No member answers, or there is no quorum.
+    /// No member answers, or there is no quorum, or the pods belong to several etcd clusters.
     pub async fn report(&self) -> Result<MembersReport, EtcdError> {
-        let asked = self.members.iter().map(async |located| {
-            let asked = self.ask(&located.endpoint).await;
-            (located.member.clone(), asked)
-        });
-        let (mut answering, mut silent) = (Vec::new(), BTreeMap::new());
-        for (name, asked) in join_all(asked).await {
-            match asked {
-                Ok(client) => answering.push(client),
-                Err(error) => {
-                    silent.insert(name, error.to_string());
-                }
-            }
-        }
+        let (answering, mut silent) = self.answering().await?;
         let mut refusals: Vec<String> = silent.values().cloned().collect();
-        for client in &answering {
+        for (_, client) in &answering {
             match survey(client).await {
                 Ok(survey) => {
                     silent.extend(self.without_pod(&survey).await);
@@ -201,7 +194,7 @@ impl EtcdAccess {
         let leader = leader.id;
         let located = self.members.iter().find(|located| located.member == from);
         let located = located.ok_or_else(|| EtcdError::NoMember(format!("no pod names the address of {from}")))?;
-        let client = self.ask(&located.endpoint).await?;
+        let (client, _) = self.ask(&located.endpoint).await?;
         let mut refusals = Vec::new();
         for name in to.iter().filter(|name| !silent.contains_key(*name)) {
             let target = find(&survey, name).filter(|member| !member.is_learner && member.id != leader);
@@ -221,12 +214,16 @@ impl EtcdAccess {
     /// for a member that has not started.
     ///
     /// # Errors
-    /// No other member answers, or etcd refuses the removal. For some seconds after a change, etcd
-    /// refuses every removal: see [`EtcdError::is_unhealthy_cluster`].
+    /// No other member answers, or the pods belong to several etcd clusters, or etcd refuses the
+    /// removal. For some seconds after a change, etcd refuses every removal: see
+    /// [`EtcdError::is_unhealthy_cluster`].
     pub async fn remove(&self, name: &str) -> Result<(), EtcdError> {
-        let others = self.members.iter().filter(|located| located.member != name);
-        let others: Vec<Endpoint> = others.map(|located| located.endpoint.clone()).collect();
-        let client = EtcdClient::connect_to_any(&others, &self.credentials).await?;
+        let (answering, silent) = self.answering().await?;
+        let mut others = answering.into_iter().filter(|(member, _)| member != name);
+        let Some((_, client)) = others.next() else {
+            let reasons: Vec<String> = silent.into_values().collect();
+            return Err(EtcdError::NoMember(reasons.join("; ")));
+        };
         let members = client.members().await?;
         let Some(id) = members
             .iter()
@@ -243,9 +240,59 @@ impl EtcdAccess {
         removed(client.remove_member(id).await)
     }
 
-    async fn ask(&self, endpoint: &Endpoint) -> Result<EtcdClient, EtcdError> {
+    /// The members that answer for themselves, and the names of the others with the reason. It asks
+    /// all members at the same time.
+    async fn answering(&self) -> Result<(Vec<(String, EtcdClient)>, BTreeMap<String, String>), EtcdError> {
+        one_member_a_node(&self.members)?;
+        let asked = self.members.iter().map(async |located| {
+            let asked = self.ask(&located.endpoint).await;
+            (located, asked)
+        });
+        let (mut answering, mut silent) = (Vec::new(), BTreeMap::new());
+        let mut clusters: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
+        for (located, asked) in join_all(asked).await {
+            match asked {
+                Ok((client, cluster)) => {
+                    clusters.entry(cluster).or_default().push(&located.pod);
+                    answering.push((located.member.clone(), client));
+                }
+                Err(error) => {
+                    silent.insert(located.member.clone(), error.to_string());
+                }
+            }
+        }
+        if clusters.len() > 1 {
+            let listed = clusters
+                .iter()
+                .map(|(id, pods)| format!("{} (cluster {id:x})", pods.join(", ")));
+            return Err(EtcdError::DifferentClusters(listed.collect::<Vec<_>>().join("; ")));
+        }
+        Ok((answering, silent))
+    }
+
+    /// A client of a member, and the ID of its cluster.
+    async fn ask(&self, endpoint: &Endpoint) -> Result<(EtcdClient, u64), EtcdError> {
         let client = EtcdClient::connect(endpoint, &self.credentials).await?;
-        client.status().await.map(|_answers| client)
+        let status = client.status().await?;
+        Ok((client, status.cluster))
+    }
+}
+
+/// A Node has one member of an etcd cluster, so two pods with different addresses belong to
+/// different clusters, also while one of them does not answer.
+fn one_member_a_node(members: &[Located]) -> Result<(), EtcdError> {
+    let is_other = |left: &Located, right: &Located| {
+        let (here, there) = (&left.endpoint, &right.endpoint);
+        left.member == right.member && (&here.address, &here.server_name) != (&there.address, &there.server_name)
+    };
+    // The members are in the order of their names.
+    let mut neighbours = std::iter::zip(members, members.iter().skip(1));
+    match neighbours.find(|(left, right)| is_other(left, right)) {
+        Some((left, right)) => {
+            let pods = format!("{} and {} on Node {}", left.pod, right.pod, left.member);
+            Err(EtcdError::DifferentClusters(pods))
+        }
+        None => Ok(()),
     }
 }
 
@@ -278,6 +325,7 @@ fn advertised(pod: &Pod) -> Option<Located> {
     let address = first_with_tls(urls.split(','))?;
     (!pod.spec.node_name.is_empty()).then(|| Located {
         member: pod.spec.node_name.clone(),
+        pod: pod.metadata.name().to_owned(),
         endpoint: Endpoint {
             address,
             server_name: pod.spec.node_name.clone(),
@@ -299,6 +347,7 @@ fn forwarded(pod: &Pod, client: &kube::Client) -> Option<Located> {
 fn behind(pod: &Pod, api_server: &str) -> Option<Located> {
     (!pod.spec.node_name.is_empty()).then(|| Located {
         member: pod.spec.node_name.clone(),
+        pod: pod.metadata.name().to_owned(),
         endpoint: Endpoint {
             address: api_server.to_owned(),
             server_name: pod.metadata.name().to_owned(),
@@ -332,6 +381,22 @@ mod tests {
         assert!(address("http://10.0.0.1:1", "node-a").is_none());
         assert!(address("https://10.0.0.1:1", "").is_none(), "a pod without a Node");
         assert!(advertised(&serde_json::from_value(json!({})).unwrap()).is_none());
+    }
+
+    #[test]
+    fn v236_two_pods_of_one_node_belong_to_different_etcd_clusters() {
+        let pod = |name: &str, port: u16| {
+            let urls = format!("https://10.0.0.1:{port}");
+            let pod = json!({"metadata": {"name": name, "annotations": {(CLIENT_URLS): urls}},
+                "spec": {"nodeName": "node-a"}});
+            advertised(&serde_json::from_value(pod).unwrap()).unwrap()
+        };
+        let copy = [pod("etcd-node-a", 2379), pod("etcd-copy", 2379)];
+        assert_eq!(one_member_a_node(&copy), Ok(()));
+        let events = [pod("etcd-events-node-a", 2381), pod("etcd-node-a", 2379)];
+        let refused = one_member_a_node(&events).unwrap_err().to_string();
+        let pods = "etcd-events-node-a and etcd-node-a on Node node-a";
+        assert!(refused.contains(pods), "{refused}");
     }
 
     #[test]

@@ -162,25 +162,6 @@ impl EtcdClient {
         }
     }
 
-    /// Connects to the first of these members that reports its status.
-    ///
-    /// # Errors
-    /// No member answers; the error names the failure of each.
-    pub async fn connect_to_any(endpoints: &[Endpoint], credentials: &Credentials) -> Result<Self, EtcdError> {
-        let mut failures = Vec::new();
-        for endpoint in endpoints {
-            let connected = async {
-                let client = Self::connect(endpoint, credentials).await?;
-                client.status().await.map(|_answers| client)
-            };
-            match connected.await {
-                Ok(client) => return Ok(client),
-                Err(error) => failures.push(error.to_string()),
-            }
-        }
-        Err(EtcdError::NoMember(failures.join("; ")))
-    }
-
     /// The address of the member that this client is connected to.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
@@ -226,8 +207,10 @@ impl Etcd for EtcdClient {
     async fn status(&self) -> Result<MemberStatus, EtcdError> {
         let path = "/etcdserverpb.Maintenance/Status";
         let answer: messages::StatusResponse = self.call(path, "Status", messages::StatusRequest {}).await?;
+        let header = answer.header.unwrap_or_default();
         Ok(MemberStatus {
-            member: MemberId(answer.header.unwrap_or_default().member),
+            cluster: header.cluster,
+            member: MemberId(header.member),
             version: answer.version,
             leader: (answer.leader != 0).then_some(MemberId(answer.leader)),
             is_learner: answer.is_learner,

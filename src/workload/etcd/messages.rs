@@ -4,6 +4,8 @@
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
 pub(super) struct Header {
+    #[prost(uint64, tag = "1")]
+    pub(super) cluster: u64,
     #[prost(uint64, tag = "2")]
     pub(super) member: u64,
 }
