@@ -234,7 +234,7 @@ mod tests {
             };
             let server = find("Deployment");
             let flags = ServerFlags::of(&server).unwrap();
-            let registration = of_server("home", &flags, &find("Service"));
+            let registration = of_server("home", &flags, &find("Service")).unwrap();
             assert_eq!(registration.features, features);
             let wanted = Installation::new(&features, &choices);
             let registered = Installation::new(&registration.features, &registration.choices);

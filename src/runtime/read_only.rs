@@ -23,7 +23,7 @@ pub(crate) trait Reads: Clone + Send + Sync + 'static {
     ) -> kube::Result<Option<WatchedObject<T>>>;
 
     /// As [`Cluster::list`].
-    fn list<T: CachedObject>(&self, _selectors: &[&str]) -> kube::Result<Vec<WatchedObject<T>>> {
+    fn list<T: CachedObject>(&self, _kind: &KindInfo, _selectors: &[&str]) -> kube::Result<Vec<WatchedObject<T>>> {
         unexpected()
     }
 }
@@ -56,11 +56,11 @@ impl<R: Reads> Cluster for ReadOnly<R> {
 
     async fn list<T: CachedObject>(
         &self,
-        _: &KindInfo,
+        kind: &KindInfo,
         _: &str,
         selectors: &[&str],
     ) -> kube::Result<Vec<WatchedObject<T>>> {
-        self.0.list(selectors)
+        self.0.list(kind, selectors)
     }
 
     async fn create(&self, _: &KindInfo, _: &ObjectRef, _: Value) -> kube::Result<Written> {

@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 use super::caches::View;
 use super::cluster::Cluster;
 use super::events::Events;
-use super::lost_creations::LostCreations;
 use super::metrics::Metrics;
 use super::reconcile::{Moment, Observation, Reconcile, Reconciled, Report, Source, Step};
 use super::step_error::StepError;
+use super::undone::Undone;
 use super::write::{Verb, Write, Writer};
 use super::write_tracker::CachedVersion;
 
@@ -61,7 +61,7 @@ pub struct Reconciler<R: Reconcile, C> {
     state: R::State,
     /// What has been failing without a break, and since when.
     failing: Option<(Timestamp, String)>,
-    lost: LostCreations,
+    undone: Undone,
 }
 
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
             events: Events::new(shared.identity.clone()),
             state: R::State::default(),
             failing: None,
-            lost: LostCreations::default(),
+            undone: Undone::default(),
             object,
             shared,
         }
@@ -103,9 +103,9 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
                 ..ReconcileResult::default()
             };
         }
-        self.lost.observe(began, |object| {
-            let meta = view.objects.metadata(object);
-            meta.is_some_and(|meta| !meta.is_deleting())
+        self.undone.observe(began, |object| {
+            let meta = view.objects.metadata(object)?;
+            (!meta.is_deleting()).then_some(meta.uid.as_deref().unwrap_or_default())
         });
         // Nothing enables this span, except the export of traces.
         let span = tracing::trace_span!(target: "capstan::traces", "reconcile", controller = R::NAME);
@@ -261,10 +261,7 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
         read: Instant,
     ) -> Result<(), StepError> {
         let moment = self.moment();
-        let creates = step.disruptive && matches!(step.write.verb, Verb::Create { .. });
-        if creates && let Some(lost) = self.lost.defers(moment.instant) {
-            return Err(StepError::deferred(step.write.title(), &lost.name));
-        }
+        self.deferred(step, moment.instant)?;
         let shared = Arc::clone(&self.shared);
         // A process that acts later must be able to know of the step before it is attempted.
         if let Some(record) = shared.controller.before(observed, position, &mut self.state, moment) {
@@ -281,10 +278,15 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
         };
         let moment = self.moment();
         let Err(error) = written else {
-            if creates {
-                self.lost.created(&step.write.object, moment.instant);
-            } else if matches!(step.write.verb, Verb::Delete { .. }) {
-                self.lost.deleted(&step.write.object);
+            match &step.write.verb {
+                Verb::Create { .. } if step.disruptive => {
+                    self.undone.created(&step.write.object, moment.instant);
+                }
+                Verb::Delete { precondition } => {
+                    let uid = precondition.as_ref().map_or("", |(uid, _)| uid);
+                    self.undone.deleted(&step.write.object, uid, moment.instant);
+                }
+                _ => {}
             }
             return Ok(());
         };
@@ -294,6 +296,22 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
             return Err(error);
         };
         self.writer.write(&instead).await.map(|_| ())
+    }
+
+    /// Fails while a creation or a deletion waits, because others undid the last ones.
+    fn deferred(&self, step: &Step, now: Instant) -> Result<(), StepError> {
+        let title = step.write.title();
+        match &step.write.verb {
+            Verb::Create { .. } if step.disruptive => match self.undone.defers_creation(now) {
+                Some(lost) => Err(StepError::deletes_again(title, &lost.name)),
+                None => Ok(()),
+            },
+            Verb::Delete { .. } if step.disruptive => match self.undone.defers_deletion(now) {
+                Some(returned) => Err(StepError::creates_again(title, &returned.name)),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        }
     }
 
     /// Fails if the live read is too old for a step.

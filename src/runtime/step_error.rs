@@ -21,7 +21,9 @@ enum Cause {
     /// The write was stored, and another program undid it.
     Undone,
     /// Others delete what is created, so the creation waits.
-    Deferred,
+    DeletedAgain,
+    /// Others create again what is deleted, so the deletion waits.
+    CreatedAgain,
 }
 
 impl StepError {
@@ -56,10 +58,19 @@ impl StepError {
     }
 
     /// A creation that waits, because others deleted this object soon after its creation.
-    pub(super) fn deferred(step: impl Into<String>, lost: &str) -> Self {
+    pub(super) fn deletes_again(step: impl Into<String>, lost: &str) -> Self {
         let text = format!("another program deletes what was just created, the last one {lost}");
         Self {
-            cause: Cause::Deferred,
+            cause: Cause::DeletedAgain,
+            ..Self::new(step, kube::Error::Service(text.into()))
+        }
+    }
+
+    /// A deletion that waits, because others created this object again soon after its deletion.
+    pub(super) fn creates_again(step: impl Into<String>, returned: &str) -> Self {
+        let text = format!("another program creates again what was deleted, the last one {returned}");
+        Self {
+            cause: Cause::CreatedAgain,
             ..Self::new(step, kube::Error::Service(text.into()))
         }
     }
@@ -116,7 +127,11 @@ impl StepError {
                 return "metadata.managedFields of the object names the program: stop it, or change what Capstan writes; the \
                         write is repeated after two minutes";
             }
-            Cause::Deferred => {
+            Cause::CreatedAgain => {
+                return "metadata.managedFields of the object names the program: stop it, or change its manifest; until then the \
+                        next one is deleted later each time, at the latest after five minutes";
+            }
+            Cause::DeletedAgain => {
                 return "find in the audit log of the API server who deletes it, and stop that; until then the next one is \
                         created later each time, at the latest after five minutes";
             }

@@ -57,6 +57,13 @@ pub fn not_ready(pair: &Pair, from: Api) -> Option<String> {
             from.title()
         ));
     }
+    // The release of a mirror may be on its way that was decided while the other API was
+    // authoritative for this Machine (V239).
+    let mut sets = [Api::MachineApi, Api::ClusterApi].into_iter();
+    if let Some(api) = sets.find(|api| pair.set(*api).is_some_and(|set| set.member.deleting)) {
+        let name = pair.set(api).map(|set| set.member.name.as_str()).unwrap_or_default();
+        return Some(format!("the MachineSet {name} in {} is being deleted", api.title()));
+    }
     let cluster = pair.surroundings.cluster.as_deref();
     let paused = |cluster: &serde_json::Value| cluster.pointer("/spec/paused") == Some(&true.into());
     if cluster.is_some_and(paused) {

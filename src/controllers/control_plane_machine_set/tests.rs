@@ -68,6 +68,20 @@ async fn b21_an_error_that_lasts_becomes_a_condition_and_survives_a_restart() {
     );
 }
 
+/// A machine gets a node that is ready.
+fn run(fake: &Fake, name: &str) {
+    fake.put(
+        NODE,
+        name,
+        json!({"metadata": {"name": name, "labels": {"node-role.kubernetes.io/control-plane": ""}},
+            "status": {"conditions": [{"type": "Ready", "status": "True",
+                "lastTransitionTime": "2026-01-01T11:00:00Z"}]}}),
+    );
+    fake.edit(MACHINE, name, |machine| {
+        machine["status"] = json!({"phase": "Running", "nodeRef": {"name": name}});
+    });
+}
+
 /// B23: a deletion names the object that was observed.
 #[tokio::test(start_paused = true)]
 async fn b23_a_deletion_carries_uid_and_version_of_the_observed_machine() {
@@ -75,17 +89,8 @@ async fn b23_a_deletion_carries_uid_and_version_of_the_observed_machine() {
     fake.want("n2-standard-8");
     fake.settle(&mut controller).await;
     let name = fake.made();
-    fake.put(
-        NODE,
-        &name,
-        json!({"metadata": {"name": name, "labels": {"node-role.kubernetes.io/control-plane": ""}},
-            "status": {"conditions": [{"type": "Ready", "status": "True",
-                "lastTransitionTime": "2026-01-01T11:00:00Z"}]}}),
-    );
+    run(&fake, &name);
     let old = fake.object(MACHINE, "c-master-0").unwrap()["metadata"]["resourceVersion"].clone();
-    fake.edit(MACHINE, &name, |machine| {
-        machine["status"] = json!({"phase": "Running", "nodeRef": {"name": name}});
-    });
     fake.reconcile(&mut controller).await;
     let (_, object, options) = fake.writes().into_iter().find(|(verb, ..)| *verb == "delete").unwrap();
     assert_eq!(object, "Machine c-master-0");

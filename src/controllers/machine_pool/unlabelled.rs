@@ -220,7 +220,7 @@ mod tests {
             Ok(self.stored(|one| one == name)?.pop())
         }
 
-        fn list<T: CachedObject>(&self, selectors: &[&str]) -> kube::Result<Vec<WatchedObject<T>>> {
+        fn list<T: CachedObject>(&self, _: &KindInfo, selectors: &[&str]) -> kube::Result<Vec<WatchedObject<T>>> {
             assert!(selectors.is_empty(), "{selectors:?}");
             self.stored(|_| true)
         }

@@ -64,7 +64,7 @@ impl Pairs {
         self.platforms.obstacle(found.map(|found| found.value()))
     }
 
-    fn home(&self, kind: &KindInfo) -> &str {
+    pub(super) fn home(&self, kind: &KindInfo) -> &str {
         if kind.group == kinds::MACHINES.group {
             &self.machine_api
         } else {

@@ -6,10 +6,12 @@ use std::collections::BTreeSet;
 
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds;
+use capstan_core::api::objects::KindObjects;
 use capstan_core::authority::TEMPLATE_SET;
 use capstan_core::authority::pair::{FullObject, Member, Pair};
 use capstan_core::authority::spec::{Api, Kind};
 use capstan_core::authority::state::template_set;
+use capstan_core::model::NamespacedName;
 
 use super::objects::{LEASES, StoredObject, is_check};
 use super::pairs::{Pairs, Unknown, machines_of};
@@ -93,7 +95,9 @@ impl Pairs {
     }
 
     /// The view with both MachineSets, the template of the mirror, the Cluster, and the Lease of
-    /// another sync controller as live reads show them.
+    /// another sync controller as live reads show them. If a MachineSet is being deleted, the
+    /// Machines are read live too: the garbage collector deletes what it owns, and caches that were
+    /// filled from a server that lags do not show which Machines became authoritative (V238).
     pub(super) async fn refreshed_set<C: Cluster>(
         &self,
         cluster: &C,
@@ -106,7 +110,29 @@ impl Pairs {
             let template = reference.and_then(|(kind, name)| Some((self.templates.get(kind.as_str())?, name)));
             template.into_iter().collect()
         };
-        self.live(cluster, view, SETS, name, template).await
+        let mut live = self.live(cluster, view, SETS, name, template).await?;
+        if self.is_deleting(&live, name) {
+            for api in [Api::MachineApi, Api::ClusterApi] {
+                self.list(cluster, &mut live, machines_of(api)).await?;
+            }
+        }
+        Ok(live)
+    }
+
+    /// Reads all objects of a kind live. A kind whose objects are unknown stays unknown.
+    async fn list<C: Cluster>(&self, cluster: &C, view: &mut View, kind: &KindInfo) -> Result<(), StepError> {
+        if view.objects.of::<StoredObject>(kind).is_none() {
+            return Ok(());
+        }
+        let home = self.home(kind);
+        let found = cluster.list::<StoredObject>(kind, home, &[]).await;
+        let found = found.map_err(|error| StepError::new(format!("listing {} of {}", kind.kind, kind.group), error))?;
+        view.objects.insert(kind, KindObjects::<StoredObject>::default());
+        for object in found {
+            let key = NamespacedName::new(home, object.name());
+            view.put(kind, &key, Some(object));
+        }
+        Ok(())
     }
 
     /// The names of the MachineSets that an object of a kind belongs to. `None`: all of them.

@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::world::{World, machine};
-use crate::authority::pair::{Decision, Part, Verb};
+use crate::authority::migration::not_ready;
+use crate::authority::pair::{Decision, FullObject, Pair, Part, Verb};
 use crate::authority::spec::Api;
 
 fn settled(authority: Api) -> World {
@@ -115,6 +116,33 @@ fn a_migration_does_not_begin_while_a_user_pauses_the_source() {
         "the migration has not begun: Machine openshift-cluster-api/a has the annotation cluster.x-k8s.io/paused"
     );
     assert_eq!(world.status()["authoritativeAPI"], "ClusterAPI");
+}
+
+/// Seed 6636: the release of a mirror took 47 seconds. The Machine that it owned migrated meanwhile,
+/// and the garbage collector deleted its instance.
+#[test]
+fn v239_a_migration_does_not_begin_while_a_machine_set_of_the_machine_is_being_deleted() {
+    for source in [Api::MachineApi, Api::ClusterApi] {
+        let world = settled(source);
+        let set = |deleted: Option<&str>| {
+            let set = json!({"kind": "MachineSet", "metadata": {"name": "s", "uid": "s", "resourceVersion": "1",
+                "deletionTimestamp": deleted}});
+            Some(FullObject::from(set))
+        };
+        for (machine_api, cluster_api, ready) in [
+            (None, None, true),
+            (set(Some("2026-01-01T00:00:00Z")), set(None), false),
+            (set(None), set(Some("2026-01-01T00:00:00Z")), false),
+        ] {
+            let pair = Pair {
+                machine_api_set: machine_api,
+                cluster_api_set: cluster_api,
+                ..world.pair()
+            };
+            let reason = not_ready(&pair, source);
+            assert_eq!(reason.is_none(), ready, "{reason:?}");
+        }
+    }
 }
 
 #[test]

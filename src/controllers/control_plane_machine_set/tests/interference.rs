@@ -51,3 +51,30 @@ async fn v229_machines_that_another_program_deletes_are_created_less_and_less_of
     let set = fake.object(SET, NAME).unwrap()["status"].to_string();
     assert!(set.contains("another program deletes what was just created"), "{set}");
 }
+
+/// A GitOps tool creates the machines of its manifests again, with the old provider spec.
+#[tokio::test(start_paused = true)]
+async fn v237_machines_that_another_program_creates_again_are_deleted_less_and_less_often_and_reported() {
+    let (fake, mut controller) = settled().await;
+    let manifest = fake.object(MACHINE, "c-master-0").unwrap();
+    fake.want("n2-standard-8");
+    fake.settle(&mut controller).await;
+    run(&fake, &fake.made());
+    let mut returned = 0;
+    for _ in 0..90 {
+        reconcile_every_ten_seconds(&fake, &mut controller, 1).await;
+        if fake.object(MACHINE, "c-master-0").is_none() {
+            returned += 1;
+            let mut machine = manifest.clone();
+            machine["metadata"]["uid"] = format!("returned-{returned}").into();
+            fake.put(MACHINE, "c-master-0", machine);
+        }
+    }
+    assert!((3..=9).contains(&returned), "{returned}");
+    assert_condition(&fake, "Error=True/ContinuousErrors");
+    let set = fake.object(SET, NAME).unwrap()["status"].to_string();
+    assert!(
+        set.contains("another program creates again what was deleted, the last one c-master-0"),
+        "{set}"
+    );
+}
