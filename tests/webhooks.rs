@@ -260,12 +260,50 @@ fn the_removal_of_finalizers_during_a_deletion_is_exempt_and_every_condition_is_
         let finalizers = conditions.last().unwrap();
         let program = Program::compile(finalizers["expression"].as_str().unwrap()).unwrap();
         for (operation, object, old, asked) in &cases {
-            let request = json!({"operation": operation});
+            let request = json!({"operation": operation, "namespace": "openshift-machine-api"});
             let some = |value| Some(value).filter(|value: &&Value| !value.is_null());
             let matches = program.evaluate_request(&request, some(object), some(old)).unwrap();
             assert_eq!(matches, *asked, "{operation} {object} {old}");
         }
     }
+}
+
+/// W127: without the finalizer of a set, the garbage collector deletes the machines of the set.
+#[test]
+fn w127_the_removal_of_the_finalizer_that_keeps_the_machines_is_reviewed() {
+    let mut reviewed = Vec::new();
+    for (_, webhook) in webhooks() {
+        let conditions = webhook["matchConditions"].as_array().unwrap();
+        let expression = conditions.last().unwrap()["expression"].as_str().unwrap();
+        let program = Program::compile(expression).unwrap();
+        let object = |finalizers: &[&str]| {
+            json!({"metadata": {"name": "cluster", "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "finalizers": finalizers}, "spec": {}})
+        };
+        for finalizer in [
+            "controlplanemachineset.machine.openshift.io",
+            "controlplane.machine.openshift.io",
+        ] {
+            let old = object(&[finalizer, "x"]);
+            let matches = |namespace: &str, left: &[&str]| {
+                let request = json!({"operation": "UPDATE", "namespace": namespace});
+                let object = object(left);
+                program.evaluate_request(&request, Some(&object), Some(&old)).unwrap()
+            };
+            if matches("openshift-machine-api", &["x"]) {
+                reviewed.push(format!("{finalizer} {}", webhook["name"].as_str().unwrap()));
+            }
+            assert!(!matches("openshift-machine-api", &[finalizer]), "{webhook}");
+            assert!(!matches("elsewhere", &["x"]), "{webhook}");
+        }
+    }
+    assert_eq!(
+        reviewed,
+        [
+            "controlplanemachineset.machine.openshift.io validate.controlplanemachineset.capstan.dev",
+            "controlplane.machine.openshift.io validate.controlplane.capstan.dev"
+        ]
+    );
 }
 
 /// Whether a webhook reviews objects that exist in both APIs.

@@ -373,10 +373,9 @@ fn a7_a_machine_health_check_needs_neither_selector_nor_conditions() {
 
 // W2
 
-#[test]
-fn w2_a_set_that_owns_machines_is_not_deleted_without_its_finalizer() {
-    let set = aws_set(|_| {});
-    let owned = machines(&set).into_iter().filter(|object| object["kind"] == "Machine");
+/// The machines of a set, with the set as their owner.
+fn owned_machines(set: &Value) -> Vec<Value> {
+    let owned = machines(set).into_iter().filter(|object| object["kind"] == "Machine");
     let owned = owned.map(|mut machine| {
         let name = format!("owned-{}", machine["metadata"]["name"].as_str().unwrap());
         machine["metadata"]["name"] = json!(name);
@@ -384,7 +383,13 @@ fn w2_a_set_that_owns_machines_is_not_deleted_without_its_finalizer() {
             "kind": "ControlPlaneMachineSet", "name": "cluster", "uid": "set-uid", "controller": true}]);
         machine
     });
-    let owned: Vec<Value> = owned.collect();
+    owned.collect()
+}
+
+#[test]
+fn w2_a_set_that_owns_machines_is_not_deleted_without_its_finalizer() {
+    let set = aws_set(|_| {});
+    let owned = owned_machines(&set);
     let refused = judge_with(&set, &Value::Null, &owned, "Background");
     assert_eq!(refused.denied_by, ["cpms-deletion-without-finalizer"]);
     assert!(
@@ -397,6 +402,26 @@ fn w2_a_set_that_owns_machines_is_not_deleted_without_its_finalizer() {
     let mut kept = set;
     kept["metadata"]["finalizers"] = json!(["controlplanemachineset.machine.openshift.io"]);
     assert!(judge_with(&kept, &Value::Null, &owned, "Background").allowed);
+}
+
+/// The usual reaction to a deletion that waits for the controllers.
+#[test]
+fn w127_the_finalizer_of_a_deleted_set_stays_while_the_set_owns_machines() {
+    let mut kept = aws_set(|_| {});
+    let owned = owned_machines(&kept);
+    kept["metadata"]["finalizers"] = json!(["controlplanemachineset.machine.openshift.io"]);
+    kept["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let mut released = kept.clone();
+    released["metadata"]["finalizers"] = json!([]);
+    let refused = judge_with(&kept, &released, &owned, "");
+    assert_eq!(refused.denied_by, ["cpms-removal-of-finalizer"]);
+    let text = "the set is being deleted and owns 3 machine(s)";
+    assert!(refused.message.contains(text), "{}", refused.message);
+    assert!(refused.message.contains("Remove Capstan"), "{}", refused.message);
+    assert!(judge_with(&kept, &released, &[], "").allowed);
+    let mut other = kept.clone();
+    other["metadata"]["finalizers"] = json!(["controlplanemachineset.machine.openshift.io", "x"]);
+    assert!(judge_with(&other, &kept, &owned, "").allowed);
 }
 
 #[test]

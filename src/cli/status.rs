@@ -310,11 +310,16 @@ fn error<'a>(conditions: impl Iterator<Item = &'a Condition>) -> String {
     })
 }
 
+/// What an object that is being deleted waits for. Its machines go if a user helps in another way.
+const LEAVING: &str = "is being deleted. Its controllers release the machines, which stay, and then remove its \
+                       finalizer.\nIf it stays, start the controllers. Do not remove the finalizer: the garbage collector \
+                       would delete the machines.\n";
+
 fn as_text(assessment: &Assessment, now: Timestamp) -> String {
     let name = assessment.set.metadata.name();
     let (spec, state) = match &assessment.reading {
         Reading::Valid(read) => (&read.0, &read.1),
-        Reading::Leaving => return format!("ControlPlaneMachineSet {name} is being deleted; its machines are kept\n"),
+        Reading::Leaving => return format!("ControlPlaneMachineSet {name} {LEAVING}"),
         Reading::Invalid(violations) => {
             let head = format!("ControlPlaneMachineSet {name} is not valid; the controller does nothing\n");
             return violations

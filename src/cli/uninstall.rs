@@ -98,8 +98,18 @@ async fn uninstall(args: &Args, report: &mut Report) -> anyhow::Result<()> {
     let Existing { found, foreign } = existing(args, client).await?;
     let contents = contents(client, &found).await?;
     let held = Held::find(args, client, &found, report).await;
+    let converted = converted(args, client).await?;
+    for crd in &converted {
+        report.fail(
+            KEPT,
+            title(crd),
+            "the webhook server converts its versions, so nothing is deleted",
+            "Give the CRD back to Cluster API (docs/operations.md, \"Remove Capstan\"), and repeat the command.",
+        );
+    }
+    let is_blocked = held.is_blocking || !converted.is_empty();
     if !args.yes && !args.dry_run && !found.is_empty() {
-        return preview(args, &found, &contents);
+        return preview(args, (&found, &contents), is_blocked);
     }
     if found.is_empty() {
         report.ok(
@@ -116,15 +126,6 @@ async fn uninstall(args: &Args, report: &mut Report) -> anyhow::Result<()> {
             "If it is Capstan's, delete it yourself.",
         );
     }
-    let converted = converted(args, client).await?;
-    for crd in &converted {
-        report.fail(
-            KEPT,
-            title(crd),
-            "the webhook server converts its versions, so nothing is deleted",
-            "Give the CRD back to Cluster API (docs/operations.md, \"Remove Capstan\"), and repeat the command.",
-        );
-    }
     let kept_objects = if args.delete_objects { None } else { Some(&contents) };
     for (crd, objects) in kept_objects.into_iter().flatten() {
         report.fail(
@@ -134,7 +135,7 @@ async fn uninstall(args: &Args, report: &mut Report) -> anyhow::Result<()> {
             "Delete the objects first, leave out --crds, or give --delete-objects too.",
         );
     }
-    if held.is_blocking || !converted.is_empty() || kept_objects.is_some_and(|contents| !contents.is_empty()) {
+    if is_blocked || kept_objects.is_some_and(|contents| !contents.is_empty()) {
         return Ok(());
     }
     if delete(args, client, (&found, &contents), report).await? {
@@ -145,14 +146,23 @@ async fn uninstall(args: &Args, report: &mut Report) -> anyhow::Result<()> {
 }
 
 /// Shows what would be deleted, and asks for the flag that deletes it.
-fn preview(args: &Args, found: &[Value], contents: &BTreeMap<String, String>) -> anyhow::Result<()> {
+fn preview(
+    args: &Args,
+    (found, contents): (&[Value], &BTreeMap<String, String>),
+    is_blocked: bool,
+) -> anyhow::Result<()> {
+    let when = if is_blocked {
+        ", after you correct what failed"
+    } else {
+        ""
+    };
     let lines: Vec<String> = found
         .iter()
         .map(|object| format!("  {}\n", with_contents(object, contents)))
         .collect();
     if args.flags.output == Output::Text {
         std::io::stdout()
-            .write_all(format!("would delete, in this order:\n{}", lines.concat()).as_bytes())
+            .write_all(format!("would delete{when}, in this order:\n{}", lines.concat()).as_bytes())
             .context("writing the list")?;
     }
     let and_objects = if contents.is_empty() {

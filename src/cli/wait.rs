@@ -243,7 +243,11 @@ fn progress_of_control_plane(what: What, assessment: &control_plane::Assessment)
 fn progress_of(what: What, assessment: &Assessment, now: Timestamp) -> Progress {
     let (spec, state) = match &assessment.reading {
         Reading::Valid(read) => (&read.0, &read.1),
-        Reading::Leaving => return Progress::Stuck("the set is being deleted".to_owned()),
+        Reading::Leaving => return Progress::Stuck(
+            "the set is being deleted; if it stays, start its controllers, which release the machines and remove its \
+                 finalizer"
+                .to_owned(),
+        ),
         Reading::Invalid(violations) => {
             let texts: Vec<String> = violations.iter().map(ToString::to_string).collect();
             return Progress::Stuck(texts.join("; "));

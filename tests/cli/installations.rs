@@ -292,7 +292,7 @@ fn w97_the_controllers_are_not_removed_while_they_release_the_machines_of_a_dele
     ] {
         let (code, text, error) = run(&stub, &["uninstall", "--dry-run"]);
         assert_eq!(code, Some(0), "{text}{error}");
-        assert!(!text.contains("garbage collector"), "{text}");
+        assert!(!text.contains("it is being deleted, and owns"), "{text}");
         assert!(text.contains("it is being deleted, it has finalizers"), "{text}");
         assert!(!text.contains("Before you delete it"), "{text}");
     }
@@ -338,6 +338,18 @@ fn w122_uninstall_reports_the_hooks_of_machines_and_does_not_strand_a_deleted_co
         "{text}"
     );
     assert!(!text.contains("Deployment"), "{text}");
+}
+
+#[test]
+fn w128_uninstall_reports_an_owner_of_machines_before_it_deletes_the_controllers() {
+    for flags in [&[][..], &["--dry-run"]] {
+        let (_, text, error) = run(&with_control_plane(false), &[&["uninstall"], flags].concat());
+        let owner =
+            "ControlPlane openshift-machine-api/cluster: it owns 1 machine, and only its controllers release them";
+        let place = text.find(owner).unwrap_or_else(|| panic!("{text}{error}"));
+        let removal = text.find("Deployment openshift-machine-api/capstan-control-plane");
+        assert!(place < removal.unwrap(), "{text}");
+    }
 }
 
 /// A cluster with objects that have the finalizer of the sync controller, and a Deployment of

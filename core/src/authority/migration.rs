@@ -57,8 +57,8 @@ pub fn not_ready(pair: &Pair, from: Api) -> Option<String> {
             from.title()
         ));
     }
-    // The release of a mirror may be on its way that was decided while the other API was
-    // authoritative for this Machine (V239).
+    // A request that releases the mirror of the MachineSet may be stored late. It was decided while
+    // the other API was authoritative for this Machine (V239).
     let mut sets = [Api::MachineApi, Api::ClusterApi].into_iter();
     if let Some(api) = sets.find(|api| pair.set(*api).is_some_and(|set| set.member.deleting)) {
         let name = pair.set(api).map(|set| set.member.name.as_str()).unwrap_or_default();

@@ -46,12 +46,20 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
     let mut verdict = Verdict::default();
     refuse_in_cel(QUALIFIED_KIND, edit, rules, &mut verdict);
     if edit.operation == Operation::Delete {
+        if let Some(old) = edit.old
+            && verdict.allowed()
+        {
+            neighbours::KEPT.require(edit, old, lookup, &mut verdict);
+        }
         neighbours::warn_of_deletion(lookup, &mut verdict);
         return verdict.finish();
     }
     let Some(object) = edit.object else {
         return verdict.finish();
     };
+    if edit.subresource.is_empty() {
+        neighbours::KEPT.keep(edit, object, lookup, &mut verdict);
+    }
     in_cel(rules, Enforcer::Webhook, object, edit.old, &mut verdict);
     if edit.subresource == "scale" {
         scale(object, edit.old, lookup, &mut verdict);

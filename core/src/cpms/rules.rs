@@ -13,6 +13,7 @@ mod control_plane;
 mod deletion;
 mod domains;
 mod equivalence;
+mod finalizer;
 mod judged;
 mod lookup;
 mod machine_spec;
@@ -41,6 +42,7 @@ use crate::model::{Edit, Operation, PENDING_CREATIONS, RuleInfo, Stored, Verdict
 use judged::Judged;
 
 pub use domains::ACKNOWLEDGE;
+pub(crate) use finalizer::Finalizer;
 pub use lookup::Lookup;
 pub use stored::ParsedOnce;
 pub use template::{TEMPLATE_PATH, judge_template, template_defaults, template_table};
@@ -89,8 +91,10 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
     for violation in rules_in_cel(rules, Enforcer::Webhook, object, edit.old) {
         verdict.deny(violation);
     }
-    // Other metadata does not affect machines. The finalizers of an object that is being deleted
-    // can always be removed.
+    if edit.subresource.is_empty() {
+        deletion::KEPT.keep(edit, object, lookup, &mut verdict);
+    }
+    // Other metadata does not affect machines.
     let unchanged = edit.old.is_some_and(|old| {
         is_same(old.field("spec"), object.get("spec"))
             && (edit.is_deleting() || annotations(old).eq(annotations(object)))

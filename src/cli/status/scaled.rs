@@ -12,7 +12,7 @@ use capstan_core::cpms::domains::FailureDomain;
 use capstan_core::cpms::machine_state::NodeState;
 use serde_json::{Value, json};
 
-use super::error;
+use super::{LEAVING, error};
 use crate::controllers::control_plane::Assessment;
 
 /// The output of `capstan status -o json`. The fields are those of a set, and `kind`; a
@@ -96,7 +96,7 @@ pub(super) fn as_text(assessment: &Assessment) -> String {
     let name = object.metadata.name();
     let Some((spec, state)) = assessment.read() else {
         let head = if object.metadata.is_deleting() {
-            format!("ControlPlane {name} is being deleted; its machines are kept\n")
+            format!("ControlPlane {name} {LEAVING}")
         } else {
             format!("ControlPlane {name}: the controller does nothing\n")
         };

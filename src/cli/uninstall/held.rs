@@ -64,7 +64,7 @@ impl Held {
         };
         let mut is_blocking = false;
         for (kind, _) in OWNERS.into_iter().filter(|(_, feature)| removes(*feature)) {
-            match leaving(args, client, kind, report).await {
+            match owning(args, client, kind, report).await {
                 Ok(blocks) => is_blocking |= blocks,
                 Err(error) => unknown(report, &error),
             }
@@ -142,23 +142,30 @@ fn unknown(report: &mut Report, error: &anyhow::Error) {
     );
 }
 
-/// Reports the objects of a kind that are being deleted and own machines. Whether there is one.
-async fn leaving(args: &Args, client: &Client, kind: &KindInfo, report: &mut Report) -> anyhow::Result<bool> {
+/// Reports the objects of a kind that own machines. Whether one of them is being deleted.
+async fn owning(args: &Args, client: &Client, kind: &KindInfo, report: &mut Report) -> anyhow::Result<bool> {
     let home = Some(args.namespace.as_str());
     let list = async |kind: &KindInfo| gather::list(client, &resource(kind), home).await;
     let owners = list(kind).await?;
-    let leaving = owners
-        .iter()
-        .filter(|owner| !owner.text("/metadata/deletionTimestamp").is_empty());
     let mut blocks = false;
-    for owner in leaving {
+    for owner in &owners {
         let machines = list(&kinds::MACHINES).await?;
         let owned = machines.iter().filter(|machine| is_owned(machine, owner)).count();
         if owned == 0 {
             continue;
         }
-        blocks = true;
         let noun = if owned == 1 { "machine" } else { "machines" };
+        if owner.text("/metadata/deletionTimestamp").is_empty() {
+            report.warn(
+                SECTION,
+                title(&owner.object),
+                format!("it owns {owned} {noun}, and only its controllers release them when it is deleted"),
+                "To hand the machines over, delete it before uninstall, and wait until it is gone: the machines stay. If you \
+                 keep it, do not remove its finalizer later: the garbage collector would delete the machines.",
+            );
+            continue;
+        }
+        blocks = true;
         report.fail(
             SECTION,
             title(&owner.object),
@@ -195,7 +202,8 @@ pub(super) async fn owners(args: &Args, client: &Client, report: &mut Report) {
                 ),
                 Some(_) => (
                     "is being deleted, it ",
-                    "Remove the finalizers as \"Remove Capstan\" in docs/operations.md says.",
+                    "Release its machines first, as \"Remove Capstan\" in docs/operations.md says: without the finalizers, \
+                     the garbage collector deletes them.",
                 ),
             };
             report.warn(

@@ -118,8 +118,8 @@ fn a_migration_does_not_begin_while_a_user_pauses_the_source() {
     assert_eq!(world.status()["authoritativeAPI"], "ClusterAPI");
 }
 
-/// Seed 6636: the release of a mirror took 47 seconds. The Machine that it owned migrated meanwhile,
-/// and the garbage collector deleted its instance.
+/// Seed 6636: the release of a mirror took 47 seconds. The Machine that it owned migrated
+/// meanwhile, and the garbage collector deleted its instance.
 #[test]
 fn v239_a_migration_does_not_begin_while_a_machine_set_of_the_machine_is_being_deleted() {
     for source in [Api::MachineApi, Api::ClusterApi] {

@@ -1,11 +1,18 @@
 //! A ControlPlane beside a ControlPlaneMachineSet, and the deletion of a ControlPlane.
 
-use crate::api::machine_openshift_io::control_plane::KIND;
-use crate::cpms::rules::Lookup;
+use crate::api::machine_openshift_io::control_plane::{FINALIZER, KIND};
+use crate::cpms::rules::{Finalizer, Lookup};
 use crate::model::{Operation, RuleInfo, Verdict, Violation, ViolationKind, Warning};
 
 const ACTIVE_SET: &str = "cp-active-set";
 const UNMANAGED: &str = "cp-deletion-leaves-machines";
+/// The finalizer of a ControlPlane.
+pub(super) const KEPT: Finalizer = Finalizer {
+    name: FINALIZER,
+    owner: "ControlPlane",
+    at_deletion: "cp-deletion-without-finalizer",
+    at_removal: "cp-removal-of-finalizer",
+};
 
 /// Refuses a ControlPlane beside a set that is Active: both would create and delete machines.
 pub(super) fn judge(exists: bool, lookup: &Lookup<'_>, verdict: &mut Verdict) {
@@ -43,7 +50,7 @@ pub(super) fn warn_of_deletion(lookup: &Lookup<'_>, verdict: &mut Verdict) {
 
 pub(super) fn table() -> Vec<RuleInfo> {
     const BOTH: &[Operation] = &[Operation::Create, Operation::Update];
-    vec![
+    let mut rules = vec![
         RuleInfo::webhook(
             ACTIVE_SET,
             KIND,
@@ -58,5 +65,7 @@ pub(super) fn table() -> Vec<RuleInfo> {
             &[Operation::Delete],
             "warns that the machines become unmanaged",
         ),
-    ]
+    ];
+    rules.extend(KEPT.table(KIND));
+    rules
 }
