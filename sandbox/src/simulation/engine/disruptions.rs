@@ -28,8 +28,17 @@ impl<E: Environment> World<E> {
         }
     }
 
-    /// Sets which replicas believe that they lead.
-    pub(super) fn lead(&mut self, elected: [bool; REPLICAS]) {
+    /// Sets which replicas believe that they lead. A replica that is paused for longer than its lease
+    /// does not lead alone: the other one leads, too, until the pause ends.
+    pub(super) fn lead(&mut self, mut elected: [bool; REPLICAS]) {
+        let leading = self.replicas.iter().zip(elected).filter(|(_, elected)| *elected);
+        let pauses: Vec<i64> = leading.map(|(replica, _)| replica.hangs_until).collect();
+        if let [end] = *pauses
+            && end > self.now + LEASE
+        {
+            self.at(end, Due::Lead(elected));
+            elected = [true; REPLICAS];
+        }
         for (at, elected) in elected.into_iter().enumerate() {
             let leads = self.environment.leads(elected);
             let Some(replica) = self.replicas.get_mut(at) else {
