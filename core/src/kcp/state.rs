@@ -71,6 +71,8 @@ pub struct MachineState {
     pub deviations: Vec<Difference>,
     /// The name of its Node, also if only the Node refers to the machine.
     pub member: Option<String>,
+    /// Whether the infrastructure reports an instance of it.
+    pub has_instance: bool,
     /// The version that the kubelet of its Node reports.
     pub kubelet_version: Option<String>,
     /// Whether its Node must have the taint of control plane machines. False without a
@@ -496,6 +498,7 @@ fn machine_state(
         "" => infrastructure.and_then(|object| object.spec.get("providerID")?.as_str()),
         id => Some(id),
     };
+    let provider_id = provider_id.filter(|id| !id.is_empty());
     let member = if node.is_empty() {
         provider_id.and_then(|id| node_of(observed, id))
     } else {
@@ -511,6 +514,7 @@ fn machine_state(
         differences,
         deviations,
         member,
+        has_instance: provider_id.is_some(),
         kubelet_version: reported.map(str::to_owned),
         expects_taint: config.is_some_and(|config| expects_taint(&config.spec)),
     }
