@@ -168,16 +168,27 @@ fn release(state: &State, machine: &MachineState, now: Timestamp) -> Result<Step
     }
     // A member that is left behind votes, and does not answer any more. So the member of a machine
     // without a Node is removed too, if it is known.
-    let nodeless = state.machines.iter().filter(|machine| machine.member.is_none()).count();
+    let others = state.machines.iter().filter(|other| other.name() != name);
+    let nodeless: Vec<&MachineState> = others.filter(|other| other.member.is_none()).collect();
+    let all_leave = !nodeless.is_empty() && nodeless.iter().all(|other| other.is_deleting());
     let because = "etcd keeps its quorum without its member";
     match possible_members(machine, state).as_slice() {
         [] => Ok(remove_hook(state, machine, None, "it never had a Node")),
-        [member] if nodeless <= 1 => Ok(remove_hook(state, machine, Some(member), because)),
-        several => Err(waits(format!(
-            "machine {name} has no Node, and etcd member {} may be its own; its Node must join, or the members without \
-             a machine must be removed",
-            several.join(" or ")
-        ))),
+        [member] if nodeless.is_empty() || machine.member.is_some() => {
+            Ok(remove_hook(state, machine, Some(member), because))
+        }
+        // Each of them is the member of a machine that leaves.
+        [member, ..] if all_leave => Ok(remove_hook(state, machine, Some(member), because)),
+        several => {
+            let message = format!(
+                "machine {name} has no Node, and etcd member {} may be its own; its Node must join, or the members \
+                 without a machine must be removed",
+                several.join(" or ")
+            );
+            // The member may be that of a machine which must be replaced as well (V245).
+            let repairs = nodeless.iter().any(|other| other.needs_remediation());
+            Err(held(WaitReason::MachineRemoved, message, repairs))
+        }
     }
 }
 
@@ -243,7 +254,8 @@ fn remove_hook(state: &State, machine: &MachineState, member: Option<&str>, beca
 }
 
 /// The machines to which leadership is moved before the member of a machine is removed, the best
-/// first; empty if that member does not lead.
+/// first; empty if that member does not lead. A machine that is being deleted is the last choice, while
+/// its hook keeps its member (V243).
 pub(super) fn leaders_after(state: &State, machine: &MachineState) -> Vec<String> {
     leaders_without(state, machine, machine.member.as_deref())
 }
@@ -253,11 +265,12 @@ fn leaders_without(state: &State, machine: &MachineState, member: Option<&str>) 
     if member.is_none() || leader != member {
         return Vec::new();
     }
-    let is_candidate =
-        |other: &&MachineState| other.node().is_some() && !other.is_deleting() && other.name() != machine.name();
+    let stays = |other: &MachineState| !other.is_deleting() || other.has(PRE_TERMINATE_HOOK);
+    let is_candidate = |other: &&MachineState| other.node().is_some() && stays(other) && other.name() != machine.name();
     let mut others: Vec<&MachineState> = state.machines.iter().filter(is_candidate).collect();
     others.sort_by_key(|other| {
         (
+            other.is_deleting(),
             !other.is_true(condition::ETCD_MEMBER),
             !other.is_true(condition::HEALTH_CHECK_SUCCEEDED),
             !other.is_current(),

@@ -3,6 +3,7 @@
 use crate::api::ChangeKind;
 
 use super::kinds::{CachedKind, KindId, ObjectKey, Version};
+use super::replica::Replica;
 use super::schedule::{Disruption, LEASE, MINUTE, SECOND};
 use super::world::{Due, Environment, REPLICAS, World, replica_name, time_at};
 
@@ -54,6 +55,12 @@ impl<E: Environment> World<E> {
                 self.wake_all_at(at, self.now);
             }
         }
+    }
+
+    /// Whether a replica that leads runs now.
+    pub(crate) fn is_led(&self) -> bool {
+        let runs = |replica: &Replica<E::Moment>| replica.up && replica.leads && replica.hangs_until <= self.now;
+        self.replicas.iter().any(runs)
     }
 
     /// Makes the first replica the only leader. Returns whether that is new.

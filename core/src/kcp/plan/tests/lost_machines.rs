@@ -198,3 +198,54 @@ fn v242_a_broken_machine_is_repaired_while_a_deleted_machine_may_still_join() {
     world.set(1, condition::ETCD_MEMBER, "False");
     assert_eq!(planned(&world).disruptive().map(shown).unwrap(), "delete m-1");
 }
+
+/// A machine is being deleted, and drained.
+fn drained(world: &mut World, machine: usize) {
+    world.delete(machine);
+    world.machines[machine]["status"]["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook"}));
+}
+
+#[test]
+fn v244_a_machine_that_never_joins_is_replaced_beside_a_member_that_lost_its_machine() {
+    for learner in ["", "y"] {
+        let mut world = World::new("abc");
+        world.without_node(2);
+        world.unhealthy(2);
+        // A user removed the hook of a machine, so that its member stayed.
+        world.etcd.as_mut().unwrap()["members"] = json!([
+            {"name": "n-0"}, {"name": "n-1"}, {"name": "x", "healthy": false}, {"name": learner, "learner": true},
+        ]);
+        assert_eq!(planned(&world).disruptive().map(shown).unwrap(), "delete m-2");
+        drained(&mut world, 2);
+        let own = if learner.is_empty() { "-" } else { learner };
+        assert_eq!(next(&world), format!("remove-hook m-2 {own}"));
+        let members = world.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap();
+        members.pop();
+        world.machines.pop();
+        assert_eq!(next(&world), "remove-member x");
+    }
+}
+
+#[test]
+fn v245_two_machines_that_never_joined_are_both_replaced_if_a_member_may_be_that_of_either() {
+    let mut world = World::new("abca");
+    for machine in [2, 3] {
+        world.without_node(machine);
+    }
+    world.etcd.as_mut().unwrap()["members"] = json!([
+        {"name": "n-0"}, {"name": "n-1"}, {"name": "y", "learner": true},
+    ]);
+    drained(&mut world, 2);
+    assert_eq!(
+        next(&world),
+        "waits MachineRemoved MachineReady",
+        "the other one may join"
+    );
+    world.unhealthy(3);
+    assert_eq!(planned(&world).disruptive().map(shown).unwrap(), "delete m-3");
+    drained(&mut world, 3);
+    assert_eq!(next(&world), "remove-hook m-2 y");
+}
