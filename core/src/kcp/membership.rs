@@ -254,8 +254,8 @@ fn remove_hook(state: &State, machine: &MachineState, member: Option<&str>, beca
 }
 
 /// The machines to which leadership is moved before the member of a machine is removed, the best
-/// first; empty if that member does not lead. A machine that is being deleted is the last choice, while
-/// its hook keeps its member (V243).
+/// first; empty if that member does not lead. A machine that is being deleted is the last choice,
+/// while its hook keeps its member (V243).
 pub(super) fn leaders_after(state: &State, machine: &MachineState) -> Vec<String> {
     leaders_without(state, machine, machine.member.as_deref())
 }

@@ -81,8 +81,9 @@ pub(super) fn record_in_progress(state: &State) -> Option<&str> {
     state.annotation(REMEDIATION_IN_PROGRESS).filter(|text| !is_stale(text))
 }
 
-/// Decides about the machine whose replacement was begun, or else about the most broken one. `repairs`: machines are being deleted, and wait only for
-/// this repair, so that they do not prevent it.
+/// Decides about the machine whose replacement was begun, or else about the most broken one.
+/// `repairs`: machines are being deleted, and wait only for this repair, so that they do not prevent
+/// it.
 pub(super) fn decide(state: &State, now: Timestamp, repairs: bool) -> Decision<'_> {
     let Some(machine) = most_broken(state, repairs) else {
         return Decision::Nothing;
@@ -242,7 +243,8 @@ fn refusal<'a>(state: &State, machine: &'a MachineState, rests: bool) -> Option<
     let prevents_joins =
         state.is_etcd_managed() && machine.member.is_some() && machine.is_false(condition::ETCD_MEMBER);
     let mut others = state.machines.iter().filter(|_| !prevents_joins);
-    if let Some(other) = others.find(|other| !other.is_unhealthy() && other.node().is_none()) {
+    let joins = |other: &&MachineState| !other.is_unhealthy() && !other.is_deleting() && other.node().is_none();
+    if let Some(other) = others.find(joins) {
         let message = format!("machine {} has no Node yet", other.name());
         return Some(deferred(machine, message, None));
     }

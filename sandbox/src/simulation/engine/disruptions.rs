@@ -29,8 +29,8 @@ impl<E: Environment> World<E> {
         }
     }
 
-    /// Sets which replicas believe that they lead. A replica that is paused for longer than its lease
-    /// does not lead alone: the other one leads, too, until the pause ends.
+    /// Sets which replicas believe that they lead. A replica that is paused for longer than its
+    /// lease does not lead alone: the other one leads, too, until the pause ends.
     pub(super) fn lead(&mut self, mut elected: [bool; REPLICAS]) {
         let leading = self.replicas.iter().zip(elected).filter(|(_, elected)| *elected);
         let pauses: Vec<i64> = leading.map(|(replica, _)| replica.hangs_until).collect();
