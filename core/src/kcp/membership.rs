@@ -4,6 +4,7 @@
 //! One member is removed at a time, and only if etcd keeps its quorum. A member that has not
 //! started does not vote, so its removal is always safe.
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::action::{Action, Step, Wait, WaitReason, control_plane_ref, machine_ref};
@@ -17,6 +18,8 @@ use crate::model::{EtcdMember, MembershipChange, Precondition};
 
 /// The reason of the condition `Deleting` of a machine that is drained and waits for the hook.
 const WAITING_FOR_HOOK: &str = "WaitingForPreTerminateHook";
+/// A machine of this age has joined, or never will.
+pub(super) const JOINED: SignedDuration = SignedDuration::from_mins(20);
 /// From this version, the kubelet uses the API server of its own machine, so the etcd member must
 /// be removed after all other hooks.
 const LOCAL_KUBELET: (u64, u64) = (1, 31);
@@ -87,7 +90,7 @@ struct Held {
 
 /// The removal of the hook of one machine that is being deleted, or why it waits; `None` if no
 /// machine is being deleted. A machine that must wait does not hold up another one.
-pub(super) fn hook(state: &State) -> Option<Result<Step, Wait>> {
+pub(super) fn hook(state: &State, now: Timestamp) -> Option<Result<Step, Wait>> {
     let mut deleting: Vec<&MachineState> = state.deleting().collect();
     deleting.sort_by_key(|machine| (machine.machine.metadata.deletion_timestamp, machine.name()));
     if let Some(other) = deleting.iter().find(|machine| !machine.has(PRE_TERMINATE_HOOK)) {
@@ -96,7 +99,7 @@ pub(super) fn hook(state: &State) -> Option<Result<Step, Wait>> {
     }
     let mut first = None;
     for machine in deleting {
-        match release(state, machine) {
+        match release(state, machine, now) {
             Ok(step) => return Some(Ok(step)),
             Err(held) => first = first.or(Some(held.wait)),
         }
@@ -106,15 +109,15 @@ pub(super) fn hook(state: &State) -> Option<Result<Step, Wait>> {
 
 /// Whether machines are being deleted, and each of them keeps its member only because other
 /// machines do not work. Such a deletion continues after another machine was repaired (V130).
-pub(super) fn needs_repair(state: &State) -> bool {
+pub(super) fn needs_repair(state: &State, now: Timestamp) -> bool {
     let is_held = |machine: &MachineState| {
-        machine.has(PRE_TERMINATE_HOOK) && release(state, machine).is_err_and(|held| held.by_others)
+        machine.has(PRE_TERMINATE_HOOK) && release(state, machine, now).is_err_and(|held| held.by_others)
     };
     state.deleting().next().is_some() && state.deleting().all(is_held)
 }
 
 /// The removal of the hook of a machine that is being deleted, or why it waits.
-fn release(state: &State, machine: &MachineState) -> Result<Step, Box<Held>> {
+fn release(state: &State, machine: &MachineState, now: Timestamp) -> Result<Step, Box<Held>> {
     let held = |reason: WaitReason, message: String, by_others: bool| {
         Box::new(Held {
             wait: about(state, machine, reason, message),
@@ -160,23 +163,62 @@ fn release(state: &State, machine: &MachineState) -> Result<Step, Box<Held>> {
             return Err(held(WaitReason::EtcdHealthy, safety::why(lost, &what), !ends_by_itself));
         }
     }
+    if let Some(held) = may_still_join(state, machine, &members, now) {
+        return Err(Box::new(held));
+    }
     // A member that is left behind votes, and does not answer any more. So the member of a machine
     // without a Node is removed too, if it is known.
-    let nodeless = state.machines.iter().filter(|machine| machine.member.is_none()).count();
+    let others = state.machines.iter().filter(|other| other.name() != name);
+    let nodeless: Vec<&MachineState> = others.filter(|other| other.member.is_none()).collect();
+    let all_leave = !nodeless.is_empty() && nodeless.iter().all(|other| other.is_deleting());
     let because = "etcd keeps its quorum without its member";
     match possible_members(machine, state).as_slice() {
         [] => Ok(remove_hook(state, machine, None, "it never had a Node")),
-        [member] if nodeless <= 1 => Ok(remove_hook(state, machine, Some(member), because)),
-        several => Err(waits(format!(
-            "machine {name} has no Node, and etcd member {} may be its own; its Node must join, or the members without \
-             a machine must be removed",
-            several.join(" or ")
-        ))),
+        [member] if nodeless.is_empty() || machine.member.is_some() => {
+            Ok(remove_hook(state, machine, Some(member), because))
+        }
+        // Each of them is the member of a machine that leaves.
+        [member, ..] if all_leave => Ok(remove_hook(state, machine, Some(member), because)),
+        several => {
+            let message = format!(
+                "machine {name} has no Node, and etcd member {} may be its own; its Node must join, or the members \
+                 without a machine must be removed",
+                several.join(" or ")
+            );
+            // The member may be that of a machine which must be replaced as well (V245).
+            let repairs = nodeless.iter().any(|other| other.needs_remediation());
+            Err(held(WaitReason::MachineRemoved, message, repairs))
+        }
     }
 }
 
+/// Why a machine whose member is not known keeps its hook: its instance may join etcd after the hook
+/// was removed, get a vote, and vanish, and etcd would have no quorum then (V242).
+fn may_still_join(state: &State, machine: &MachineState, members: &[EtcdMember], now: Timestamp) -> Option<Held> {
+    let until = machine.machine.metadata.creation_timestamp?.checked_add(JOINED).ok()?;
+    // kubeadm labels the Node after it added the member, and Nodes without the label are not read.
+    let possible = possible_members(machine, state);
+    let has_joined = possible.into_iter().any(|name| state.remains.contains(name));
+    if has_joined || !machine.has_instance || until <= now || safety::survives_lost_member(members) {
+        return None;
+    }
+    let message = format!(
+        "machine {} has no etcd member yet, and its instance may still join; etcd would lose its quorum if the instance \
+         vanished after that. The hook of the machine is removed when its member is known, or at {until}; if the \
+         instance certainly never joins, remove the annotation {PRE_TERMINATE_HOOK} from the machine",
+        machine.name()
+    );
+    Some(Held {
+        wait: Wait {
+            until: Some(until),
+            ..about(state, machine, WaitReason::MachineRemoved, message)
+        },
+        by_others: members.iter().any(|member| !member.is_learner && !member.is_healthy),
+    })
+}
+
 /// Whether a machine that has no voting member must be replaced.
-fn awaits_repair(state: &State, members: &[EtcdMember]) -> bool {
+pub(super) fn awaits_repair(state: &State, members: &[EtcdMember]) -> bool {
     let votes = |node: &str| members.iter().any(|member| member.name == node && !member.is_learner);
     let mut machines = state.machines.iter().filter(|machine| !machine.is_deleting());
     machines.any(|machine| machine.needs_remediation() && !machine.node().is_some_and(votes))
@@ -212,7 +254,8 @@ fn remove_hook(state: &State, machine: &MachineState, member: Option<&str>, beca
 }
 
 /// The machines to which leadership is moved before the member of a machine is removed, the best
-/// first; empty if that member does not lead.
+/// first; empty if that member does not lead. A machine that is being deleted is the last choice,
+/// while its hook keeps its member (V243).
 pub(super) fn leaders_after(state: &State, machine: &MachineState) -> Vec<String> {
     leaders_without(state, machine, machine.member.as_deref())
 }
@@ -222,11 +265,12 @@ fn leaders_without(state: &State, machine: &MachineState, member: Option<&str>) 
     if member.is_none() || leader != member {
         return Vec::new();
     }
-    let is_candidate =
-        |other: &&MachineState| other.node().is_some() && !other.is_deleting() && other.name() != machine.name();
+    let stays = |other: &MachineState| !other.is_deleting() || other.has(PRE_TERMINATE_HOOK);
+    let is_candidate = |other: &&MachineState| other.node().is_some() && stays(other) && other.name() != machine.name();
     let mut others: Vec<&MachineState> = state.machines.iter().filter(is_candidate).collect();
     others.sort_by_key(|other| {
         (
+            other.is_deleting(),
             !other.is_true(condition::ETCD_MEMBER),
             !other.is_true(condition::HEALTH_CHECK_SUCCEEDED),
             !other.is_current(),

@@ -6,7 +6,7 @@
 
 mod scale;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 pub use super::action::{Action, Plan, Step, Wait, WaitReason};
@@ -21,9 +21,6 @@ use crate::api::cluster_x_k8s_io::control_plane::Machine;
 use crate::api::controlplane_cluster_x_k8s_io::FINALIZER;
 use crate::api::controlplane_cluster_x_k8s_io::annotation::{PRE_TERMINATE_HOOK, REMEDIATION_IN_PROGRESS};
 use crate::model::{Degradation, Precondition};
-
-/// A machine of this age has joined, or never will.
-const JOINED: SignedDuration = SignedDuration::from_mins(20);
 
 /// The next steps for this control plane.
 pub fn plan(state: &State, now: Timestamp) -> Plan {
@@ -81,12 +78,12 @@ fn decide(state: &State, now: Timestamp, plan: &mut Plan) {
         Some(Err(wait)) => plan.waits.push(wait),
         None => {}
     }
-    match membership::hook(state) {
+    match membership::hook(state, now) {
         Some(Ok(step)) => return plan.steps.push(step),
         Some(Err(wait)) => plan.waits.push(wait),
         None => {}
     }
-    match remediation::decide(state, now, membership::needs_repair(state)) {
+    match remediation::decide(state, now, membership::needs_repair(state, now)) {
         Decision::Nothing => {}
         Decision::InProgress => {
             let machine_is_gone = state.deleting().next().is_none();
@@ -253,7 +250,7 @@ fn member_missing(state: &State, now: Timestamp) -> Option<Degradation> {
     let joins = members.iter().any(|member| member.name.is_empty() || member.is_learner);
     let is_old = |machine: &&MachineState| {
         let created = machine.machine.metadata.creation_timestamp;
-        created.is_some_and(|created| now.duration_since(created) >= JOINED)
+        created.is_some_and(|created| now.duration_since(created) >= membership::JOINED)
     };
     let lacks = |machine: &&MachineState| {
         let node = machine.node();

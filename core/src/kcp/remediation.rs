@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use jiff::{SignedDuration, Timestamp};
 
 use super::action::RemediationRecord;
+use super::membership;
 use super::safety;
 use super::state::{MachineState, State, condition, possible_members};
 use crate::api::cluster_x_k8s_io::annotation::REMEDIATE_MACHINE;
@@ -19,7 +20,7 @@ use crate::model::MembershipChange;
 /// After so many healthy seconds, a failure is not a retry.
 const MIN_HEALTHY_SECONDS: i32 = 3600;
 
-/// The decision about the most broken machine.
+/// The decision about the machine whose replacement was begun, or else about the most broken one.
 #[derive(Clone, Debug)]
 pub(super) enum Decision<'a> {
     /// No machine has to be replaced.
@@ -80,8 +81,9 @@ pub(super) fn record_in_progress(state: &State) -> Option<&str> {
     state.annotation(REMEDIATION_IN_PROGRESS).filter(|text| !is_stale(text))
 }
 
-/// Decides about the most broken machine. `repairs`: machines are being deleted, and wait only for
-/// this repair, so that they do not prevent it.
+/// Decides about the machine whose replacement was begun, or else about the most broken one.
+/// `repairs`: machines are being deleted, and wait only for this repair, so that they do not prevent
+/// it.
 pub(super) fn decide(state: &State, now: Timestamp, repairs: bool) -> Decision<'_> {
     let Some(machine) = most_broken(state, repairs) else {
         return Decision::Nothing;
@@ -89,26 +91,20 @@ pub(super) fn decide(state: &State, now: Timestamp, repairs: bool) -> Decision<'
     if machine.is_deleting() {
         return Decision::InProgress;
     }
-    // The record must not prevent a repair that the control plane needs before the replacement can
-    // be created: its machine waits for the repair, or is gone and was one of the surge.
-    let has_enough = state
-        .replicas()
-        .is_some_and(|replicas| state.machines.len() >= replicas);
-    let may_be_superseded = |record: &RemediationRecord| match state.machine(&record.machine) {
-        Some(own) => repairs && own.is_deleting(),
-        None => has_enough || no_member_can_join(state),
-    };
     let rests = repairs || state.deleting().next().is_none();
     match record_in_progress(state).map(RemediationRecord::parse) {
         None => {}
-        Some(Ok(record)) if may_be_superseded(&record) => {}
-        // The deletion did not take effect after the record was written.
-        Some(Ok(record)) if record.machine == machine.name() && rests => {
-            return match refusal(state, machine, rests) {
-                Some(decision) => decision,
-                None => Decision::Delete(machine, record),
-            };
-        }
+        Some(Ok(record)) if may_be_superseded(state, &record, repairs) => {}
+        Some(Ok(record)) if rests => match state.machine(&record.machine) {
+            // The deletion did not take effect after the record was written, so no replacement is
+            // due, and the record must not wait for one (V240).
+            Some(own) if !own.is_deleting() => match refusal(state, own, rests) {
+                None => return Decision::Delete(own, record),
+                Some(decision) if own.name() == machine.name() => return decision,
+                Some(_) => {}
+            },
+            _ => return Decision::InProgress,
+        },
         Some(_) => return Decision::InProgress,
     }
     if let Some(version) = state.pending_version() {
@@ -125,11 +121,26 @@ pub(super) fn decide(state: &State, now: Timestamp, repairs: bool) -> Decision<'
     }
 }
 
-/// Whether etcd would have no quorum with another member, because members do not work (V176).
+/// Whether the record of a remediation gives way to a repair that the control plane needs before
+/// the replacement can be created: the machine of the record waits for the repair, or is gone and
+/// was one of the surge.
+fn may_be_superseded(state: &State, record: &RemediationRecord, repairs: bool) -> bool {
+    let mut replicas = state.replicas().into_iter();
+    match state.machine(&record.machine) {
+        Some(own) => repairs && own.is_deleting(),
+        None => replicas.any(|replicas| state.machines.len() >= replicas) || no_member_can_join(state),
+    }
+}
+
+/// Whether no member can join etcd before a machine is replaced: members do not work, so that etcd
+/// would have no quorum with another one (V176), or a learner is that of a machine which fails to
+/// join (V241).
 fn no_member_can_join(state: &State) -> bool {
-    let members = state.members().filter(|members| !members.is_empty());
-    let lost = members.and_then(|members| safety::lost_quorum(&members, MembershipChange::Add));
-    lost.is_some_and(|lost| lost.learners == 0)
+    let Some(members) = state.members().filter(|members| !members.is_empty()) else {
+        return false;
+    };
+    let lost = safety::lost_quorum(&members, MembershipChange::Add);
+    lost.is_some_and(|lost| lost.learners == 0 || membership::awaits_repair(state, &members))
 }
 
 fn deferred(machine: &MachineState, message: String, until: Option<Timestamp>) -> Decision<'_> {
@@ -232,7 +243,8 @@ fn refusal<'a>(state: &State, machine: &'a MachineState, rests: bool) -> Option<
     let prevents_joins =
         state.is_etcd_managed() && machine.member.is_some() && machine.is_false(condition::ETCD_MEMBER);
     let mut others = state.machines.iter().filter(|_| !prevents_joins);
-    if let Some(other) = others.find(|other| !other.is_unhealthy() && other.node().is_none()) {
+    let joins = |other: &&MachineState| !other.is_unhealthy() && !other.is_deleting() && other.node().is_none();
+    if let Some(other) = others.find(joins) {
         let message = format!("machine {} has no Node yet", other.name());
         return Some(deferred(machine, message, None));
     }

@@ -56,6 +56,21 @@ pub(super) fn lost_quorum(members: &[EtcdMember], change: MembershipChange<'_>) 
     (!quorum.is_safe()).then_some(quorum)
 }
 
+/// Whether etcd keeps its quorum if one more member gets a vote and never answers.
+pub(super) fn survives_lost_member(members: &[EtcdMember]) -> bool {
+    let voting = || {
+        members
+            .iter()
+            .filter(|member| !member.is_learner && !member.name.is_empty())
+    };
+    let quorum = Quorum {
+        voting: voting().count() + 1,
+        unhealthy: voting().filter(|member| !member.is_healthy).count() + 1,
+        learners: 0,
+    };
+    quorum.is_safe()
+}
+
 /// Why a change of the etcd membership is not safe.
 pub(super) fn why(quorum: Quorum, change: &str) -> String {
     let healthy = quorum.voting.saturating_sub(quorum.unhealthy);

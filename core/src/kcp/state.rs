@@ -71,6 +71,8 @@ pub struct MachineState {
     pub deviations: Vec<Difference>,
     /// The name of its Node, also if only the Node refers to the machine.
     pub member: Option<String>,
+    /// Whether the infrastructure reports an instance of it.
+    pub has_instance: bool,
     /// The version that the kubelet of its Node reports.
     pub kubelet_version: Option<String>,
     /// Whether its Node must have the taint of control plane machines. False without a
@@ -398,7 +400,9 @@ pub(super) fn members_without_machine(state: &State) -> Vec<&str> {
 }
 
 /// The names of the etcd members that the machine may have. A machine without a known Node may have
-/// every member that is not the member of another machine. Empty if etcd is external.
+/// every member that is not the member of another machine. A learner is that of a machine which has
+/// not joined, so a voting member beside it that does not answer is not (V244). Empty if etcd is
+/// external.
 pub(super) fn possible_members<'a>(machine: &'a MachineState, state: &'a State) -> Vec<&'a str> {
     if !state.is_etcd_managed() {
         return Vec::new();
@@ -411,8 +415,14 @@ pub(super) fn possible_members<'a>(machine: &'a MachineState, state: &'a State) 
         machines.any(|machine| machine.member.as_deref() == Some(name))
     };
     let reported = state.reported.iter().flat_map(|reported| &reported.members);
-    let names = reported.map(|member| member.name.as_str());
-    names.filter(|name| !name.is_empty() && !is_known(name)).collect()
+    let unknown: Vec<&ReportedMember> = reported.filter(|member| !is_known(&member.name)).collect();
+    let learns = |member: &ReportedMember| member.learner || member.name.is_empty();
+    let one_learns = unknown.iter().any(|member| learns(member));
+    let may_own = |member: &ReportedMember| !one_learns || learns(member) || member.healthy != Some(false);
+    let own = unknown
+        .into_iter()
+        .filter(|member| !member.name.is_empty() && may_own(member));
+    own.map(|member| member.name.as_str()).collect()
 }
 
 /// The control plane of a Cluster, if it is not the one with this name.
@@ -496,6 +506,7 @@ fn machine_state(
         "" => infrastructure.and_then(|object| object.spec.get("providerID")?.as_str()),
         id => Some(id),
     };
+    let provider_id = provider_id.filter(|id| !id.is_empty());
     let member = if node.is_empty() {
         provider_id.and_then(|id| node_of(observed, id))
     } else {
@@ -511,6 +522,7 @@ fn machine_state(
         differences,
         deviations,
         member,
+        has_instance: provider_id.is_some(),
         kubelet_version: reported.map(str::to_owned),
         expects_taint: config.is_some_and(|config| expects_taint(&config.spec)),
     }

@@ -100,6 +100,11 @@ impl Users<'_> {
         &mut self.random
     }
 
+    /// Whether a replica runs and leads now.
+    pub fn is_led(&self) -> bool {
+        self.world.is_led()
+    }
+
     /// What is stored now.
     pub fn stored(&self) -> Stored {
         Stored(self.world.objects(), Arc::clone(&self.world.environment.1))

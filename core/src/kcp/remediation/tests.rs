@@ -411,3 +411,47 @@ fn v132_a_control_plane_with_a_node_has_data_also_if_its_status_is_lost() {
     world.unhealthy(0);
     assert_eq!(decided(&world), "delete m-0 0");
 }
+
+/// Four of five machines. The first one has lost its member, and the last one never joins. The
+/// control plane records a remediation of the machine.
+fn recorded(of: &str) -> World {
+    let mut world = World::new("abca");
+    world.spec()["replicas"] = json!(5);
+    world.unhealthy(0);
+    world.set(0, condition::ETCD_MEMBER, "False");
+    world.without_node(3);
+    world.unhealthy(3);
+    world.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap().pop();
+    let text = record(of, "2026-05-01T00:00:00Z", 2).to_string();
+    world.control_plane["metadata"]["annotations"] = json!({(REMEDIATION_IN_PROGRESS): text});
+    world
+}
+
+#[test]
+fn v240_a_remediation_whose_deletion_did_not_take_effect_is_completed_beside_a_machine_that_never_joins() {
+    let world = recorded("m-0");
+    assert_eq!(most_broken(&world.state(), false).unwrap().name(), "m-3");
+    assert_eq!(decided(&world), "delete m-0 2");
+    // A learner must be gone before a voting member goes.
+    let mut learns = world.clone();
+    let members = learns.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap();
+    members.push(json!({"name": "", "learner": true}));
+    assert_eq!(decided(&learns), "delete m-3 0");
+    let mut leaving = world;
+    leaving.delete(2);
+    assert_eq!(decided(&leaving), "in progress", "one deletion at a time");
+}
+
+#[test]
+fn v241_a_machine_whose_learner_never_votes_is_replaced_before_the_replacement_of_a_machine_that_is_gone() {
+    let mut world = recorded("m-9");
+    world.set(0, condition::HEALTH_CHECK_SUCCEEDED, "True");
+    world.set(0, condition::ETCD_MEMBER, "True");
+    assert_eq!(decided(&world), "in progress", "its replacement can join");
+    let members = world.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap();
+    members.push(json!({"name": "", "learner": true}));
+    assert_eq!(decided(&world), "delete m-3 0");
+    world.set(3, condition::HEALTH_CHECK_SUCCEEDED, "True");
+    world.unhealthy(1);
+    assert_eq!(decided(&world), "in progress", "the learner soon votes");
+}

@@ -28,7 +28,7 @@ pub fn machine_conditions(state: &State, now: Timestamp) -> Vec<(&str, Vec<Condi
 /// The answer to the health check of the most broken machine.
 fn answer(state: &State, now: Timestamp) -> Option<(&str, Condition)> {
     const TYPE: &str = condition::OWNER_REMEDIATED;
-    match remediation::decide(state, now, membership::needs_repair(state)) {
+    match remediation::decide(state, now, membership::needs_repair(state, now)) {
         Decision::Nothing | Decision::InProgress => None,
         Decision::Deferred(refusal) => {
             let condition = Condition::new(TYPE, "False", "RemediationDeferred", refusal.message);

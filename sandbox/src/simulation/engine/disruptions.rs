@@ -3,6 +3,7 @@
 use crate::api::ChangeKind;
 
 use super::kinds::{CachedKind, KindId, ObjectKey, Version};
+use super::replica::Replica;
 use super::schedule::{Disruption, LEASE, MINUTE, SECOND};
 use super::world::{Due, Environment, REPLICAS, World, replica_name, time_at};
 
@@ -28,8 +29,17 @@ impl<E: Environment> World<E> {
         }
     }
 
-    /// Sets which replicas believe that they lead.
-    pub(super) fn lead(&mut self, elected: [bool; REPLICAS]) {
+    /// Sets which replicas believe that they lead. A replica that is paused for longer than its
+    /// lease does not lead alone: the other one leads, too, until the pause ends.
+    pub(super) fn lead(&mut self, mut elected: [bool; REPLICAS]) {
+        let leading = self.replicas.iter().zip(elected).filter(|(_, elected)| *elected);
+        let pauses: Vec<i64> = leading.map(|(replica, _)| replica.hangs_until).collect();
+        if let [end] = *pauses
+            && end > self.now + LEASE
+        {
+            self.at(end, Due::Lead(elected));
+            elected = [true; REPLICAS];
+        }
         for (at, elected) in elected.into_iter().enumerate() {
             let leads = self.environment.leads(elected);
             let Some(replica) = self.replicas.get_mut(at) else {
@@ -45,6 +55,12 @@ impl<E: Environment> World<E> {
                 self.wake_all_at(at, self.now);
             }
         }
+    }
+
+    /// Whether a replica that leads runs now.
+    pub(crate) fn is_led(&self) -> bool {
+        let runs = |replica: &Replica<E::Moment>| replica.up && replica.leads && replica.hangs_until <= self.now;
+        self.replicas.iter().any(runs)
     }
 
     /// Makes the first replica the only leader. Returns whether that is new.

@@ -67,7 +67,9 @@ pub(super) fn act_once(users: &mut Users<'_>, second: u32) {
     round.check();
     round.managed().refresh();
     if second > EXPLAINED {
-        invariants::a_condition_says_why(&round.stored(), second);
+        // A pause of all processes that began before the faults end lasts longer.
+        let is_led = round.users.is_led();
+        invariants::a_condition_says_why(&round.stored(), second, is_led);
     }
 }
 

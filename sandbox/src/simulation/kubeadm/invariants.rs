@@ -305,15 +305,16 @@ pub(super) fn a_machine_goes_where_none_is(change: &Change<'_>) -> Judged {
 }
 
 /// K13: while the control plane is not as it should be, a condition reports it. A violation is
-/// noted.
-pub(super) fn a_condition_says_why(now: &Stored, second: u32) {
+/// noted. Nothing can report while no process runs.
+pub(super) fn a_condition_says_why(now: &Stored, second: u32, is_led: bool) {
     let Some(clusters) = now.companion::<SimulatedClusters>() else {
         return;
     };
     let differs = machines_are_as_wanted(now)
         .and_then(|()| members_are_those_of_machines(now))
         .err();
-    let silent = differs.filter(|_| control_plane(now).is_some() && conditions_say_that_all_is_well(now).is_ok());
+    let silent =
+        differs.filter(|_| is_led && control_plane(now).is_some() && conditions_say_that_all_is_well(now).is_ok());
     let mut managed = clusters.lock();
     let Some(text) = silent else {
         managed.unexplained_since = None;

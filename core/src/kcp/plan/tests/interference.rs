@@ -295,3 +295,23 @@ fn v173_a_step_that_fails_for_a_while_is_a_condition() {
     assert_eq!(reason, "MemberMissing");
     assert!(message.contains("m-1") && message.ends_with("forbidden"), "{message}");
 }
+
+#[test]
+fn v243_leadership_moves_to_a_machine_that_is_being_deleted_if_no_other_one_is_left() {
+    let moved = |world: &World| match &planned(world).disruptive().unwrap().action {
+        Action::RemoveHook { move_leader_to, .. } => move_leader_to.join(" "),
+        action => panic!("{action:?}"),
+    };
+    let mut world = World::new("abc");
+    world.etcd.as_mut().unwrap()["leader"] = json!("n-0");
+    for machine in [0, 2] {
+        world.delete(machine);
+    }
+    world.machines[0]["status"]["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook"}));
+    assert_eq!(moved(&world), "m-1 m-2", "a machine that stays is first");
+    world.delete(1);
+    assert_eq!(moved(&world), "m-2 m-1");
+}

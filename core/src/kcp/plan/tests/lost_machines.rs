@@ -123,3 +123,125 @@ fn v151_a_new_machine_has_no_name_of_an_old_node_or_etcd_member() {
     let third = name(&world);
     assert!(third != first && third != second, "{third}");
 }
+
+/// A user deleted the first machine while its instance was booting, and the machine is drained.
+fn booting(domains: &str, created: &str) -> World {
+    let mut world = World::new(domains);
+    world.without_node(0);
+    world.delete(0);
+    world.created(0, created);
+    world.machines[0]["spec"]["providerID"] = json!("dev://m-0");
+    world.machines[0]["status"]["conditions"] =
+        json!([{"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook"}]);
+    world.etcd.as_mut().unwrap()["members"]
+        .as_array_mut()
+        .unwrap()
+        .remove(0);
+    world
+}
+
+#[test]
+fn v242_a_deleted_machine_that_may_still_join_keeps_its_hook_if_etcd_would_lose_its_quorum_with_it() {
+    let world = booting("ab", "2026-06-01T11:50:00Z");
+    assert_eq!(next(&world), "waits MachineRemoved");
+    let plan = planned(&world);
+    assert_eq!(plan.reconcile_at, "2026-06-01T12:10:00Z".parse().ok());
+    let message = &plan.waits[0].message;
+    assert!(message.starts_with("machine m-0 has no etcd member yet"), "{message}");
+    // kubeadm adds a learner, and then etcd starts there.
+    let member = |name: &str| {
+        let mut world = world.clone();
+        let members = world.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap();
+        members.push(json!({"name": name, "learner": true}));
+        next(&world)
+    };
+    assert_eq!(member(""), "waits MachineRemoved");
+    assert_eq!(member("n-0"), "remove-hook m-0 n-0");
+    let mut without_instance = world.clone();
+    without_instance.machines[0]["spec"]["providerID"] = json!("");
+    assert_eq!(next(&without_instance), "remove-hook m-0 -");
+    let old = booting("ab", "2026-06-01T11:40:00Z");
+    assert_eq!(next(&old), "remove-hook m-0 -", "it never joins");
+    let three = booting("abc", "2026-06-01T11:50:00Z");
+    assert_eq!(next(&three), "remove-hook m-0 -", "two of three members remain");
+}
+
+#[test]
+fn v242_a_machine_whose_member_was_removed_does_not_keep_its_hook() {
+    let mut world = World::new("ab");
+    world.delete(0);
+    world.created(0, "2026-06-01T11:50:00Z");
+    world.machines[0]["status"]["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook"}));
+    assert_eq!(next(&world), "remove-hook m-0 n-0");
+    world.etcd.as_mut().unwrap()["members"]
+        .as_array_mut()
+        .unwrap()
+        .remove(0);
+    assert_eq!(
+        next(&world),
+        "remove-hook m-0 n-0",
+        "the answer to the removal was lost"
+    );
+    // The kubelet registers the Node before kubeadm adds the member and labels the Node.
+    world.others.retain(|other| other["metadata"]["name"] != "n-0");
+    assert_eq!(next(&world), "waits MachineRemoved");
+}
+
+#[test]
+fn v242_a_broken_machine_is_repaired_while_a_deleted_machine_may_still_join() {
+    let mut world = booting("abca", "2026-06-01T11:50:00Z");
+    assert_eq!(next(&world), "remove-hook m-0 -");
+    world.unhealthy(1);
+    world.set(1, condition::ETCD_MEMBER, "False");
+    assert_eq!(planned(&world).disruptive().map(shown).unwrap(), "delete m-1");
+}
+
+/// A machine is being deleted, and drained.
+fn drained(world: &mut World, machine: usize) {
+    world.delete(machine);
+    world.machines[machine]["status"]["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook"}));
+}
+
+#[test]
+fn v244_a_machine_that_never_joins_is_replaced_beside_a_member_that_lost_its_machine() {
+    for learner in ["", "y"] {
+        let mut world = World::new("abc");
+        world.without_node(2);
+        world.unhealthy(2);
+        // A user removed the hook of a machine, so that its member stayed.
+        world.etcd.as_mut().unwrap()["members"] = json!([
+            {"name": "n-0"}, {"name": "n-1"}, {"name": "x", "healthy": false}, {"name": learner, "learner": true},
+        ]);
+        assert_eq!(planned(&world).disruptive().map(shown).unwrap(), "delete m-2");
+        drained(&mut world, 2);
+        let own = if learner.is_empty() { "-" } else { learner };
+        assert_eq!(next(&world), format!("remove-hook m-2 {own}"));
+        let members = world.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap();
+        members.pop();
+        world.machines.pop();
+        assert_eq!(next(&world), "remove-member x");
+    }
+}
+
+#[test]
+fn v245_two_machines_that_never_joined_are_both_replaced_if_a_member_may_be_that_of_either() {
+    let mut world = World::new("abca");
+    for machine in [2, 3] {
+        world.without_node(machine);
+    }
+    world.etcd.as_mut().unwrap()["members"] = json!([
+        {"name": "n-0"}, {"name": "n-1"}, {"name": "y", "learner": true},
+    ]);
+    drained(&mut world, 2);
+    assert_eq!(next(&world), "waits MachineRemoved", "the other one may join");
+    world.unhealthy(3);
+    assert_eq!(planned(&world).disruptive().map(shown).unwrap(), "delete m-3");
+    drained(&mut world, 3);
+    assert_eq!(next(&world), "remove-hook m-2 y");
+}
