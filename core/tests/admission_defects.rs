@@ -424,6 +424,25 @@ fn w127_the_finalizer_of_a_deleted_set_stays_while_the_set_owns_machines() {
     assert!(judge_with(&other, &kept, &owned, "").allowed);
 }
 
+/// During a rollout, a user who pauses it wants that nothing is replaced.
+#[test]
+fn w130_an_edit_that_pauses_a_rollout_is_not_said_to_replace_machines() {
+    let set = aws_set(|_| {});
+    let all = machines(&set);
+    let mut outdated = set;
+    outdated["spec"]["template"]["machines_v1beta1_machine_openshift_io"]["spec"]["providerSpec"]["value"]["instanceType"] =
+        json!("m6i.8xlarge");
+    let mut paused = outdated.clone();
+    paused["metadata"]["annotations"] = json!({"capstan.dev/paused-rollout": "true"});
+    let warnings = judge_in(&outdated, &paused, &all, "").warnings;
+    assert!(!warnings.contains("replaces"), "{warnings}");
+    let text = "3 machine(s) stay outdated while the annotation capstan.dev/paused-rollout pauses the rollout";
+    assert!(warnings.contains(text), "{warnings}");
+    // The end of the pause replaces machines.
+    let warnings = judge_in(&paused, &outdated, &all, "").warnings;
+    assert!(warnings.contains("replaces 3 machine(s)"), "{warnings}");
+}
+
 #[test]
 fn w20_a_record_of_capstan_that_cannot_be_read_is_refused() {
     let creation = |at: &str| {

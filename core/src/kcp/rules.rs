@@ -40,12 +40,10 @@ pub fn validate(edit: &Edit<'_>, gates: Gates) -> Verdict {
     match (edit.object, edit.subresource) {
         (Some(object), "scale") => {
             scale::judge(object, old.as_deref(), &mut verdict.violations);
-            let stored: Option<KubeadmControlPlane> = old.as_deref().and_then(|old| read(old).ok());
-            if let (true, Some(old)) = (verdict.allowed(), stored) {
+            if let (true, Some(old)) = (verdict.allowed(), old.as_deref()) {
                 let wanted = object.pointer("/spec/replicas").and_then(Value::as_i64);
-                verdict
-                    .warnings
-                    .extend(advice::fewer_machines(&old.spec, wanted.unwrap_or(0)));
+                let warning = advice::scaled_to_fewer(old, wanted.unwrap_or(0));
+                verdict.warnings.extend(warning);
             }
         }
         (Some(object), "") => {

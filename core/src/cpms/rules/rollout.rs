@@ -20,7 +20,7 @@ use crate::cpms::plan::plan;
 use crate::cpms::preview::preview;
 use crate::cpms::spec::{Spec, Strategy};
 use crate::cpms::state::State;
-use crate::model::{Operation, RuleInfo, Verdict, Warning};
+use crate::model::{Operation, PAUSED_ROLLOUT, RuleInfo, Verdict, Warning};
 
 const ROLLOUT: &str = "cpms-rollout";
 const BLOCKED: &str = "cpms-rollout-waits";
@@ -51,6 +51,9 @@ pub(super) fn warn(
     if activated || moves || !edited.is_empty() {
         let what = if activated { "activating this set" } else { "this edit" };
         match observed(lookup) {
+            Some(observed) if spec.rollout.paused && edited.is_empty() && !activated => {
+                warn_of_pause(spec, observed, verdict);
+            }
             Some(observed) => warn_of_plan(what, spec, observed, verdict),
             // The user must know what an edit replaces before it is stored. A paused set replaces
             // nothing.
@@ -80,6 +83,18 @@ fn observed(lookup: &Lookup<'_>) -> Option<Observed> {
             .cloned(),
         ..Observed::default()
     })
+}
+
+/// Warns of the machines that a pause keeps as they are. The edit itself changes no machine (W130).
+fn warn_of_pause(spec: &Spec, observed: Observed, verdict: &mut Verdict) {
+    let state = State::observe(spec, observed, Settings::default());
+    let outdated = state.each_machine().filter(|machine| !machine.is_current());
+    let indexes: BTreeSet<u32> = outdated.map(|machine| machine.index).collect();
+    if !indexes.is_empty() {
+        let count = indexes.len();
+        let text = format!("{count} machine(s) stay outdated while the annotation {PAUSED_ROLLOUT} pauses the rollout");
+        verdict.warn(Warning::new(BLOCKED, text));
+    }
 }
 
 /// Warns of the rollout, with the plan of the controller.

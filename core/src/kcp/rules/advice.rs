@@ -1,8 +1,11 @@
 //! What an update does to the machines that run. The result is a warning, and never a refusal.
 
+use serde_json::Value;
+
 use super::table::{FEWER_MACHINES, ROLLOUT};
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::{IntOrString, KubeadmControlPlane, Spec};
 use crate::kcp::outdated::{changes_between, summary};
+use crate::kcp::spec::read;
 use crate::model::Warning;
 
 /// Warns of an update that replaces machines.
@@ -38,10 +41,25 @@ fn rollout_after(old: &Spec, new: &Spec) -> Option<Warning> {
 /// machine, which is its default.
 pub(super) fn fewer_machines(old: &Spec, after: i64) -> Option<Warning> {
     let before = i64::from(old.replicas.unwrap_or(1));
+    let has_local_etcd = !old.kubeadm_config_spec.cluster_configuration.has_external_etcd();
+    fewer(before, after, has_local_etcd)
+}
+
+/// As [`fewer_machines`], for a Scale. An API server sends the Scale before the edit, and
+/// `capstan check` is given the control plane.
+pub(super) fn scaled_to_fewer(old: &Value, after: i64) -> Option<Warning> {
+    if old.get("kind").and_then(Value::as_str) == Some("Scale") {
+        let before = old.pointer("/spec/replicas").and_then(Value::as_i64)?;
+        return fewer(before, after, false);
+    }
+    let stored: KubeadmControlPlane = read(old).ok()?;
+    fewer_machines(&stored.spec, after)
+}
+
+fn fewer(before: i64, after: i64, has_local_etcd: bool) -> Option<Warning> {
     if after < 1 || after >= before {
         return None;
     }
-    let has_local_etcd = !old.kubeadm_config_spec.cluster_configuration.has_external_etcd();
     let to = match after {
         1 => String::from("1, which is also the default of a manifest without it"),
         after => after.to_string(),
@@ -104,6 +122,19 @@ mod tests {
                 "machineTemplate": {"spec": {"infrastructureRef": {"apiGroup": "example.org", "kind": "T", "name": "t"}}},
             },
         })
+    }
+
+    /// An API server sends the Scale before the edit in the place of the object.
+    #[test]
+    fn w129_fewer_machines_are_warned_of_also_in_a_scale_of_the_api_server() {
+        let scale =
+            |replicas: i64| json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": replicas}});
+        assert_eq!(
+            warnings(&scale(5), &scale(3), "scale"),
+            ["spec.replicas changes from 5 to 3: 2 of 5 machines are deleted, one after the other"]
+        );
+        assert!(warnings(&scale(3), &scale(1), "scale")[0].ends_with("and one machine tolerates no failure"));
+        assert!(warnings(&scale(1), &scale(3), "scale").is_empty());
     }
 
     #[test]
