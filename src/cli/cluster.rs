@@ -97,6 +97,21 @@ impl Cluster {
         }
     }
 
+    /// The flags of `kubectl` that select this cluster, each after a space; empty for the current
+    /// context. A value that a shell would split or expand is left out.
+    pub(super) fn selection(&self) -> String {
+        let path = self.kubeconfig.as_deref().and_then(std::path::Path::to_str);
+        let is_plain = |value: &&str| {
+            let plain = |letter: char| letter.is_ascii_alphanumeric() || "._:/@-+".contains(letter);
+            !value.is_empty() && value.chars().all(plain)
+        };
+        let flag = |name: &str, value: Option<&str>| {
+            let value = value.filter(is_plain);
+            value.map_or_else(String::new, |value| format!(" --{name} {value}"))
+        };
+        flag("kubeconfig", path) + &flag("context", self.context.as_deref())
+    }
+
     /// The cluster in words: the address of its API server, with the context if one is given.
     ///
     /// # Errors

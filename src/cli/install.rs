@@ -57,7 +57,9 @@ pub struct Args {
 /// The cluster cannot be reached.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let hint = "interrupted: what was applied stays; repeat the command, or run capstan uninstall";
-    run_interruptible(args.flags.output, hint, async |report| install(args, report).await)
+    run_interruptible(&args.flags.cluster, args.flags.output, hint, async |report| {
+        install(args, report).await
+    })
 }
 
 async fn install(args: &Args, report: &mut Report) -> anyhow::Result<()> {

@@ -205,11 +205,12 @@ const INTERRUPTED: u8 = 130;
 /// # Errors
 /// The errors of the command, and a runtime that cannot start.
 pub(super) fn run_interruptible(
+    cluster: &Cluster,
     output: Output,
     hint: &str,
     command: impl AsyncFnOnce(&mut Report) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
-    let mut report = Report::streamed(output);
+    let mut report = Report::of(cluster).streamed(output);
     let result = runtime()?.block_on(async {
         tokio::select! {
             result = command(&mut report) => Some(result),

@@ -51,7 +51,7 @@ pub struct Args {
 /// # Errors
 /// The cluster cannot be reached.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut report = Report::default();
+    let mut report = Report::of(&args.flags.cluster);
     runtime()?.block_on(check(args, &mut report))?;
     report.print(args.flags.output)
 }

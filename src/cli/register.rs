@@ -95,7 +95,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 async fn attempt(args: &Args) -> anyhow::Result<Report> {
     let client = args.flags.cluster.connect(args.flags.timeout).await?.client;
-    let mut report = Report::default();
+    let mut report = Report::of(&args.flags.cluster);
     let find = async |api_version, kind, namespace, name| {
         installed::get(&client, &named(api_version, kind, namespace, name)).await
     };

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 
+use super::cluster::Cluster;
 use super::output::{Output, pretty, yaml};
 
 /// The result of a check.
@@ -72,6 +73,8 @@ pub(super) struct Report {
     is_streamed: bool,
     /// Whether the command ended before its last check.
     is_interrupted: bool,
+    /// The flags that select the cluster, for the commands of remedies (W131).
+    selection: String,
 }
 
 impl Report {
@@ -108,7 +111,8 @@ impl Report {
             outcome,
             check,
             found,
-            remedy,
+            // Without the flags, a command would act on the current context.
+            remedy: remedy.replace("kubectl ", &format!("kubectl{} ", self.selection)),
         };
         if self.is_streamed {
             let section = self.rows.last().map_or("", |row| row.section);
@@ -118,11 +122,19 @@ impl Report {
         self.rows.push(row);
     }
 
+    /// The checks of a cluster. The commands of their remedies select the same cluster.
+    pub(super) fn of(cluster: &Cluster) -> Self {
+        Self {
+            selection: cluster.selection(),
+            ..Self::default()
+        }
+    }
+
     /// Prints each check when it is made, for a command that waits.
-    pub(super) fn streamed(output: Output) -> Self {
+    pub(super) fn streamed(self, output: Output) -> Self {
         Self {
             is_streamed: output == Output::Text,
-            ..Self::default()
+            ..self
         }
     }
 
@@ -214,7 +226,37 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cluster::Cluster;
     use super::Report;
+
+    /// A kubeconfig with several contexts: the command of a remedy must not change another cluster.
+    #[test]
+    fn w131_the_commands_of_remedies_select_the_cluster_of_the_report() {
+        let report = |kubeconfig: Option<&str>, context: Option<&str>| {
+            let cluster = Cluster {
+                kubeconfig: kubeconfig.map(Into::into),
+                context: context.map(ToOwned::to_owned),
+            };
+            let mut report = Report::of(&cluster);
+            report.warn(
+                "s",
+                "c",
+                "f",
+                "Run kubectl get nodes -o json | jq . | kubectl apply -f -.",
+            );
+            report.rows[0].remedy.clone()
+        };
+        assert_eq!(
+            report(None, None),
+            "Run kubectl get nodes -o json | jq . | kubectl apply -f -."
+        );
+        assert_eq!(
+            report(Some("/tmp/two"), Some("admin@staging")),
+            "Run kubectl --kubeconfig /tmp/two --context admin@staging get nodes -o json | jq . | kubectl --kubeconfig \
+             /tmp/two --context admin@staging apply -f -."
+        );
+        assert_eq!(report(None, Some("a b")), report(None, None));
+    }
 
     #[test]
     fn a_report_lists_each_check_with_its_remedy_and_counts_the_results() {

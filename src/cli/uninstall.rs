@@ -90,7 +90,9 @@ pub struct Args {
 /// The cluster cannot be reached, or the user did not confirm.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let hint = "interrupted: a part of the objects is deleted; repeat the command";
-    run_interruptible(args.flags.output, hint, async |report| uninstall(args, report).await)
+    run_interruptible(&args.flags.cluster, args.flags.output, hint, async |report| {
+        uninstall(args, report).await
+    })
 }
 
 async fn uninstall(args: &Args, report: &mut Report) -> anyhow::Result<()> {

@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 async fn check(args: &Args) -> anyhow::Result<Report> {
     let connection = args.flags.cluster.connect(args.flags.timeout).await?;
     let client = &connection.client;
-    let mut report = Report::default();
+    let mut report = Report::of(&args.flags.cluster);
     report.ok("cluster", "the API server responds", &connection.version);
     let features = match args.feature.as_slice() {
         [] => installed_features(client, &args.choices.namespace, &args.lease).await?,

@@ -65,10 +65,13 @@ fn held(name: &str, finalizers: &[&str]) -> Value {
     json!({"metadata": {"namespace": NAMESPACE, "name": name, "finalizers": finalizers}})
 }
 
+/// Runs a command. The commands of the remedies are returned without the flag of the kubeconfig.
 fn run(stub: &Stub, arguments: &[&str]) -> (Option<i32>, String, String) {
     let config = stub.usual();
-    let output = capstan(&[arguments, &["--kubeconfig", path(&config)]].concat(), "");
-    (output.status.code(), stdout(&output), stderr(&output))
+    let config = path(&config);
+    let output = capstan(&[arguments, &["--kubeconfig", config]].concat(), "");
+    let text = stdout(&output).replace(&format!("kubectl --kubeconfig {config} "), "kubectl ");
+    (output.status.code(), text, stderr(&output))
 }
 
 /// The checks of a report as JSON.

@@ -8,10 +8,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::action::{Action, Step, Wait, WaitReason, control_plane_ref, machine_ref};
-use super::preflight::{about, wait};
 use super::safety;
 use super::state::{MachineState, State, condition, members_without_machine, possible_members};
 use super::version::Version;
+use super::waits::{about, wait};
 use crate::api::cluster_x_k8s_io::annotation::PRE_TERMINATE_PREFIX;
 use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
 use crate::model::{EtcdMember, MembershipChange, Precondition};
@@ -192,8 +192,8 @@ fn release(state: &State, machine: &MachineState, now: Timestamp) -> Result<Step
     }
 }
 
-/// Why a machine whose member is not known keeps its hook: its instance may join etcd after the hook
-/// was removed, get a vote, and vanish, and etcd would have no quorum then (V242).
+/// Why a machine whose member is not known keeps its hook: its instance may join etcd after the
+/// hook was removed, get a vote, and vanish, and etcd would have no quorum then (V242).
 fn may_still_join(state: &State, machine: &MachineState, members: &[EtcdMember], now: Timestamp) -> Option<Held> {
     let until = machine.machine.metadata.creation_timestamp?.checked_add(JOINED).ok()?;
     // kubeadm labels the Node after it added the member, and Nodes without the label are not read.

@@ -3,10 +3,11 @@
 //! All controllers of machines take one step at a time, because these checks fail until the last
 //! step is complete. A condition that is absent or `Unknown` fails like one that is `False`.
 
-use super::action::{Wait, WaitReason, machine_ref};
+use super::action::{Wait, WaitReason};
 use super::remediation;
 use super::safety;
 use super::state::{MachineState, State, condition};
+use super::waits::{about, wait};
 use crate::model::MembershipChange;
 
 /// The step that is checked.
@@ -144,25 +145,6 @@ fn membership(state: &State, change: Change<'_>) -> Option<Wait> {
     };
     let lost = safety::lost_quorum(&members, membership)?;
     Some(wait(WaitReason::EtcdHealthy, safety::why(lost, &what)))
-}
-
-/// A wait for the control plane as a whole.
-pub(super) fn wait(reason: WaitReason, message: String) -> Wait {
-    Wait {
-        index: None,
-        subject: None,
-        reason,
-        message,
-        until: None,
-    }
-}
-
-/// A wait for a machine.
-pub(super) fn about(state: &State, machine: &MachineState, reason: WaitReason, message: String) -> Wait {
-    Wait {
-        subject: Some(machine_ref(state.namespace(), machine.name())),
-        ..wait(reason, message)
-    }
 }
 
 #[cfg(test)]

@@ -82,8 +82,8 @@ pub(super) fn record_in_progress(state: &State) -> Option<&str> {
 }
 
 /// Decides about the machine whose replacement was begun, or else about the most broken one.
-/// `repairs`: machines are being deleted, and wait only for this repair, so that they do not prevent
-/// it.
+/// `repairs`: machines are being deleted, and wait only for this repair, so that they do not
+/// prevent it.
 pub(super) fn decide(state: &State, now: Timestamp, repairs: bool) -> Decision<'_> {
     let Some(machine) = most_broken(state, repairs) else {
         return Decision::Nothing;
@@ -121,9 +121,9 @@ pub(super) fn decide(state: &State, now: Timestamp, repairs: bool) -> Decision<'
     }
 }
 
-/// Whether the record of a remediation gives way to a repair that the control plane needs before
-/// the replacement can be created: the machine of the record waits for the repair, or is gone and
-/// was one of the surge.
+/// Whether the record of a remediation does not prevent a repair that the control plane needs
+/// before the replacement can be created: the machine of the record waits for the repair, or is
+/// gone and was one of the surge.
 fn may_be_superseded(state: &State, record: &RemediationRecord, repairs: bool) -> bool {
     let mut replicas = state.replicas().into_iter();
     match state.machine(&record.machine) {

@@ -7,9 +7,10 @@ use crate::kcp::create::create;
 use crate::kcp::desired::Bootstrap;
 use crate::kcp::domains;
 use crate::kcp::membership::{leaders_after, precondition};
-use crate::kcp::preflight::{self, Change, about};
+use crate::kcp::preflight::{self, Change};
 use crate::kcp::selection;
 use crate::kcp::state::{MachineState, State};
+use crate::kcp::waits::about;
 use crate::model::{Degradation, PAUSED_ROLLOUT, pauses_rollout};
 
 /// The fewest machines of a rollout that deletes before it creates.
