@@ -80,7 +80,7 @@ pub(super) struct Report {
 impl Report {
     /// Adds a check that is ok.
     pub(super) fn ok(&mut self, section: &'static str, check: impl Into<String>, found: impl Into<String>) {
-        self.add(section, Outcome::Ok, check.into(), found.into(), String::new());
+        self.add(section, Outcome::Ok, check.into(), found.into(), "");
     }
 
     /// Adds a check that a user must judge.
@@ -91,7 +91,7 @@ impl Report {
         found: impl Into<String>,
         remedy: impl Into<String>,
     ) {
-        self.add(section, Outcome::Warning, check.into(), found.into(), remedy.into());
+        self.add(section, Outcome::Warning, check.into(), found.into(), &remedy.into());
     }
 
     /// Adds a check that failed.
@@ -102,10 +102,10 @@ impl Report {
         found: impl Into<String>,
         remedy: impl Into<String>,
     ) {
-        self.add(section, Outcome::Failed, check.into(), found.into(), remedy.into());
+        self.add(section, Outcome::Failed, check.into(), found.into(), &remedy.into());
     }
 
-    fn add(&mut self, section: &'static str, outcome: Outcome, check: String, found: String, remedy: String) {
+    fn add(&mut self, section: &'static str, outcome: Outcome, check: String, found: String, remedy: &str) {
         let row = Row {
             section,
             outcome,

@@ -17,6 +17,7 @@ mod steps;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use capstan_core::api::cluster_x_k8s_io::control_plane::Machine;
 use capstan_core::api::cluster_x_k8s_io::label;
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{
@@ -438,7 +439,14 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
                 live.put(kind, &key, Some(object));
             }
         }
-        self.read_before_a_step(cluster, observed).await?;
+        let machines: Vec<Arc<Machine>> = within(&live, &CLUSTER_API_MACHINES, &key.namespace)
+            .filter(|object| object.cluster() == of)
+            .filter_map(|object| match object.read(&CLUSTER_API_MACHINES) {
+                Ok(ReadObject::Machine(machine)) => Some(machine),
+                _ => None,
+            })
+            .collect();
+        self.read_before_a_step(cluster, observed, &machines).await?;
         Ok(Some(live))
     }
 

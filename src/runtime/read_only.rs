@@ -26,6 +26,11 @@ pub(crate) trait Reads: Clone + Send + Sync + 'static {
     fn list<T: CachedObject>(&self, _kind: &KindInfo, _selectors: &[&str]) -> kube::Result<Vec<WatchedObject<T>>> {
         unexpected()
     }
+
+    /// As [`Cluster::discover`].
+    fn discover(&self, _group: &str, _kind: &str) -> kube::Result<Option<KindInfo>> {
+        unexpected()
+    }
 }
 
 /// A cluster that only reads.
@@ -61,6 +66,10 @@ impl<R: Reads> Cluster for ReadOnly<R> {
         selectors: &[&str],
     ) -> kube::Result<Vec<WatchedObject<T>>> {
         self.0.list(kind, selectors)
+    }
+
+    async fn discover(&self, group: &str, kind: &str) -> kube::Result<Option<KindInfo>> {
+        self.0.discover(group, kind)
     }
 
     async fn create(&self, _: &KindInfo, _: &ObjectRef, _: Value) -> kube::Result<Written> {

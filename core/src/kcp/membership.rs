@@ -30,15 +30,16 @@ pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
     let members = state.members()?;
     let is_expected = |name: &str| {
         let mut machines = state.machines.iter();
-        machines.any(|machine| machine.node() == Some(name))
+        machines.any(|machine| machine.member.as_deref() == Some(name))
     };
     let mut unexpected: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
     let working = members_without_machine(state);
     unexpected.retain(|name| !is_expected(name) && !working.contains(name));
     unexpected.sort_unstable();
     let member = *unexpected.first()?;
-    // The member may belong to a machine that has no Node yet.
-    if state.machines.is_empty() || state.machines.iter().any(|machine| machine.node().is_none()) {
+    // The member may belong to a machine whose Node is not known. A Node with the provider ID is
+    // enough: a machine that is being deleted may never get a reference to it (V247).
+    if state.machines.is_empty() || state.machines.iter().any(|machine| machine.member.is_none()) {
         return None;
     }
     // kubeadm adds the member of a machine before etcd runs there, perhaps after its Node exists.
@@ -76,8 +77,8 @@ pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
 fn machines_without_member<'s>(state: &'s State, members: &[EtcdMember]) -> Vec<&'s str> {
     let is_member = |node: &str| members.iter().any(|member| member.name == node);
     let machines = state.machines.iter();
-    let joining =
-        machines.filter(|machine| !machine.is_deleting() && machine.node().is_some_and(|node| !is_member(node)));
+    let lacks = |machine: &MachineState| machine.member.as_deref().is_some_and(|node| !is_member(node));
+    let joining = machines.filter(|machine| !machine.is_deleting() && lacks(machine));
     joining.map(MachineState::name).collect()
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use capstan_core::api::cluster_x_k8s_io::control_plane::Machine;
 use capstan_core::api::kind::KindInfo;
 use capstan_core::kcp::addons;
 use capstan_core::kcp::certificates::{FoundSecret, Purpose, SECRET_TYPE};
@@ -74,12 +75,19 @@ impl<W: Port> KubeadmControlPlanes<W> {
         is_new
     }
 
-    /// Reads what a creation or a deletion depends on, whatever its age.
+    /// Reads what a creation or a deletion depends on, whatever its age. The machines were read
+    /// just now.
     ///
     /// # Errors
-    /// The infrastructure template cannot be read.
-    pub(super) async fn read_before_a_step<C: Cluster>(&self, cluster: &C, found: &Found) -> Result<(), StepError> {
+    /// An infrastructure machine or the infrastructure template cannot be read.
+    pub(super) async fn read_before_a_step<C: Cluster>(
+        &self,
+        cluster: &C,
+        found: &Found,
+        machines: &[Arc<Machine>],
+    ) -> Result<(), StepError> {
         let mut known = self.known(&found.key);
+        read_leaving(cluster, machines, &mut known).await?;
         if found.creates() {
             known.template = Some(read_template(cluster, found).await?);
         }
@@ -140,7 +148,10 @@ impl<W: Port> KubeadmControlPlanes<W> {
 /// they were read. The annotations that are compared never change.
 async fn read_machines<C: Cluster>(cluster: &C, found: &Found, known: &mut Known) -> bool {
     let state = &found.assessment.state;
-    let machines = state.machines.iter().map(|machine| (reference(machine), machine));
+    let machines = state
+        .machines
+        .iter()
+        .map(|machine| (reference(&machine.machine), machine));
     let machines: Vec<(Reference, &MachineState)> = machines
         .filter(|(reference, _)| reference.iter().all(|text| !text.is_empty()))
         .collect();
@@ -167,9 +178,28 @@ async fn read_machines<C: Cluster>(cluster: &C, found: &Found, known: &mut Known
     is_new
 }
 
+/// Reads the infrastructure machines of machines that are being deleted. A provider ID that appears
+/// there says that the instance may still join, and perhaps never reaches the Machine (V246).
+///
+/// # Errors
+/// One of them cannot be read.
+async fn read_leaving<C: Cluster>(cluster: &C, machines: &[Arc<Machine>], known: &mut Known) -> Result<(), StepError> {
+    let is_unknown = |machine: &&Arc<Machine>| machine.metadata.is_deleting() && machine.spec.provider_id.is_empty();
+    for machine in machines.iter().filter(is_unknown) {
+        let reference = reference(machine);
+        if reference.iter().any(String::is_empty) {
+            continue;
+        }
+        let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();
+        let object = read(cluster, namespace, &reference).await?;
+        known.infrastructure.insert(reference, object.map(Arc::new));
+    }
+    Ok(())
+}
+
 /// The reference of a machine to its infrastructure machine.
-pub(super) fn reference(machine: &MachineState) -> Reference {
-    let reference = &machine.machine.spec.infrastructure_ref;
+pub(super) fn reference(machine: &Machine) -> Reference {
+    let reference = &machine.spec.infrastructure_ref;
     [
         reference.api_group.clone(),
         reference.kind.clone(),
@@ -322,5 +352,74 @@ impl Found {
             },
             "stringData": data,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use capstan_core::api::objects::CachedObject;
+
+    use super::*;
+    use crate::runtime::{ReadOnly, Reads, WatchedObject};
+
+    static DEV_MACHINES: KindInfo = KindInfo::namespaced("infra", "v1", "DevMachine", "devmachines");
+
+    /// An API server with one infrastructure machine, which has this provider ID, or that answers
+    /// nothing.
+    #[derive(Clone, Default)]
+    struct Fake(Arc<Mutex<Option<&'static str>>>);
+
+    impl Fake {
+        fn set(&self, id: Option<&'static str>) {
+            *self.0.lock().unwrap() = id;
+        }
+    }
+
+    impl Reads for Fake {
+        fn get<T: CachedObject>(&self, _: &KindInfo, _: &str, name: &str) -> kube::Result<Option<WatchedObject<T>>> {
+            let Some(id) = *self.0.lock().unwrap() else {
+                return Err(kube::Error::Service("no answer".into()));
+            };
+            let object = json!({
+                "apiVersion": "infra/v1", "kind": "DevMachine",
+                "metadata": {"name": name, "namespace": "ns"}, "spec": {"providerID": id},
+            });
+            Ok(Some(WatchedObject::of(object)))
+        }
+
+        fn discover(&self, _: &str, _: &str) -> kube::Result<Option<KindInfo>> {
+            Ok(Some(DEV_MACHINES.clone()))
+        }
+    }
+
+    fn machine(deletion: Option<&str>) -> Arc<Machine> {
+        let machine = json!({
+            "metadata": {"name": "m", "namespace": "ns", "deletionTimestamp": deletion},
+            "spec": {"infrastructureRef": {"apiGroup": "infra", "kind": "DevMachine", "name": "m"}},
+        });
+        Arc::new(serde_json::from_value(machine).unwrap())
+    }
+
+    #[tokio::test]
+    async fn v246_the_instance_of_a_machine_that_is_being_deleted_is_read_before_its_hook_is_removed() {
+        let cluster = ReadOnly::<Fake>::default();
+        let mut known = Known::default();
+        let leaving = [machine(Some("2026-06-01T11:00:00Z"))];
+        let id = |known: &Known| {
+            let object = known.infrastructure.get(&reference(&leaving[0]))?.as_ref()?;
+            object.0.pointer("/spec/providerID").cloned()
+        };
+        cluster.0.set(Some(""));
+        read_leaving(&cluster, &leaving, &mut known).await.unwrap();
+        assert_eq!(id(&known), Some(json!("")));
+        cluster.0.set(Some("dev://m"));
+        read_leaving(&cluster, &[machine(None)], &mut known).await.unwrap();
+        assert_eq!(id(&known), Some(json!("")), "a machine that stays keeps its hook");
+        read_leaving(&cluster, &leaving, &mut known).await.unwrap();
+        assert_eq!(id(&known), Some(json!("dev://m")));
+        cluster.0.set(None);
+        assert!(read_leaving(&cluster, &leaving, &mut known).await.is_err());
     }
 }

@@ -109,7 +109,10 @@ fn propagated(found: &Found, known: &Known, desired: &Desired, machine: &Machine
     let state = &found.assessment.state;
     let namespace = state.namespace();
     let mut writes = Vec::new();
-    let infrastructure = known.infrastructure.get(&reference(machine)).and_then(Option::as_ref);
+    let infrastructure = known
+        .infrastructure
+        .get(&reference(&machine.machine))
+        .and_then(Option::as_ref);
     if let Some((object, kind)) = infrastructure.map(Arc::as_ref)
         && let Some(patch) = metadata_patch(desired, machine, object)
     {

@@ -245,3 +245,27 @@ fn v245_two_machines_that_never_joined_are_both_replaced_if_a_member_may_be_that
     drained(&mut world, 3);
     assert_eq!(next(&world), "remove-hook m-2 y");
 }
+
+#[test]
+fn v247_a_member_without_a_machine_is_removed_beside_a_deleted_machine_that_only_its_node_refers_to() {
+    // A user removed the hook of the machine m-1, so that its member stayed.
+    let mut world = World::new("abc");
+    drained(&mut world, 2);
+    world.machines[2]["status"]["nodeRef"] = json!({});
+    world.machines.remove(1);
+    world.others.retain(|other| other["metadata"]["name"] != "n-1");
+    world.etcd.as_mut().unwrap()["members"][1]["healthy"] = json!(false);
+    assert_eq!(next(&world), "remove-member n-1");
+    let mut unknown = world.clone();
+    unknown.others.retain(|other| other["metadata"]["name"] != "n-2");
+    assert_eq!(
+        next(&unknown),
+        "waits MachineRemoved EtcdHealthy",
+        "n-1 may be that of m-2"
+    );
+    world.etcd.as_mut().unwrap()["members"]
+        .as_array_mut()
+        .unwrap()
+        .remove(1);
+    assert_eq!(next(&world), "remove-hook m-2 n-2");
+}
