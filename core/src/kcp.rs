@@ -48,7 +48,6 @@ pub mod state;
 pub mod status;
 pub mod stored;
 mod version;
-mod waits;
 
 pub use conversion::{ConversionAnswer, FALLBACK_VERSION, Versions, answer_conversion, to_v1beta1, to_v1beta2};
 pub use desired::Bootstrap;

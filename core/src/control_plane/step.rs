@@ -23,11 +23,8 @@ pub(super) fn about(machine: Option<&Machine>, (reason, message): Blocked) -> Wa
         MACHINES.object(meta.namespace.as_deref().unwrap_or_default(), meta.name())
     };
     Wait {
-        index: None,
         subject: machine.map(of),
-        reason,
-        message,
-        until: None,
+        ..Wait::new(reason, message)
     }
 }
 

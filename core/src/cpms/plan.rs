@@ -50,15 +50,13 @@ pub fn plan(spec: &Spec, state: &State, now: Timestamp) -> Plan {
         ));
     } else if let UnclaimedNodes::Joining { until } = UnclaimedNodes::of(state, now) {
         rollout::waits(spec, state, now, &mut plan);
+        let message = format!(
+            "node {} is not yet claimed by its machine",
+            state.unclaimed_nodes.join(", ")
+        );
         plan.waits.push(Wait {
-            index: None,
-            subject: None,
-            reason: WaitReason::NodeClaimed,
-            message: format!(
-                "node {} is not yet claimed by its machine",
-                state.unclaimed_nodes.join(", ")
-            ),
             until,
+            ..Wait::new(WaitReason::NodeClaimed, message)
         });
     } else {
         if let Some(reason) = plan.degraded.first() {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::desired::Bootstrap;
+use super::state::{MachineState, State};
 use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::KubeadmConfig;
 use crate::api::cluster_x_k8s_io::control_plane::Machine;
 use crate::api::kinds::{CLUSTER_API_MACHINES, KUBEADM_CONTROL_PLANES};
@@ -116,6 +117,14 @@ pub(super) fn machine_name(object: &ObjectRef) -> Option<&str> {
 /// The key of a machine.
 pub(super) fn machine_ref(namespace: &str, name: &str) -> ObjectRef {
     CLUSTER_API_MACHINES.object(namespace, name)
+}
+
+/// A wait for a machine.
+pub(super) fn about(state: &State, machine: &MachineState, reason: WaitReason, message: String) -> Wait {
+    Wait {
+        subject: Some(machine_ref(state.namespace(), machine.name())),
+        ..Wait::new(reason, message)
+    }
 }
 
 /// The key of a control plane.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::action::{Action, Plan, WaitReason};
+use super::action::{Action, Plan, Wait, WaitReason};
 use super::certificates::{Certificates, FoundSecret, certificates};
 use super::inspection::{self, Inspection};
 use super::observed::Observed;
@@ -16,7 +16,6 @@ use super::pending::{Recorded, hold};
 use super::plan::plan;
 use super::state::State;
 use super::status::{Condition, Status, machine_conditions, status};
-use super::waits::wait;
 use crate::api::cluster_x_k8s_io::control_plane::MachineCondition;
 use crate::api::meta;
 use crate::model::UnreadablePendingCreations;
@@ -107,7 +106,7 @@ fn begin_with_certificates(state: &State, certificates: &Certificates, plan: &mu
     }
     plan.steps.retain(|step| !creates(step));
     let message = String::from("the certificates of the cluster must exist before the first machine is created");
-    plan.waits.push(wait(WaitReason::CertificatesAvailable, message));
+    plan.waits.push(Wait::new(WaitReason::CertificatesAvailable, message));
 }
 
 /// Replaces the stored conditions with those of this moment.

@@ -7,11 +7,10 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::action::{Action, Step, Wait, WaitReason, control_plane_ref, machine_ref};
+use super::action::{Action, Step, Wait, WaitReason, about, control_plane_ref, machine_ref};
 use super::safety;
 use super::state::{MachineState, State, condition, members_without_machine, possible_members};
 use super::version::Version;
-use super::waits::{about, wait};
 use crate::api::cluster_x_k8s_io::annotation::PRE_TERMINATE_PREFIX;
 use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
 use crate::model::{EtcdMember, MembershipChange, Precondition};
@@ -50,13 +49,13 @@ pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
             "an etcd member has not started, and may be that of machine {}; if the machine did not join, delete it",
             joining.join(" or ")
         );
-        return Some(Err(wait(WaitReason::EtcdHealthy, message)));
+        return Some(Err(Wait::new(WaitReason::EtcdHealthy, message)));
     }
     if !member.is_empty()
         && let Some(lost) = safety::lost_quorum(&members, MembershipChange::Remove(member))
     {
         let what = format!("the removal of etcd member {member}, which has no machine,");
-        return Some(Err(wait(WaitReason::EtcdHealthy, safety::why(lost, &what))));
+        return Some(Err(Wait::new(WaitReason::EtcdHealthy, safety::why(lost, &what))));
     }
     let because = match member {
         "" => String::from("an etcd member has not started and has no machine"),

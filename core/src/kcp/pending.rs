@@ -106,12 +106,11 @@ pub(super) fn hold(state: &State, recorded: &Result<Vec<Recorded>, UnreadablePen
         plan.steps.retain(|step| !must_wait(step));
         for record in coming {
             let machine = &record.creation.machine;
+            let message = format!("machine {machine} was requested and may still be created");
             plan.waits.push(Wait {
-                index: None,
                 subject: Some(machine_ref(state.namespace(), machine)),
-                reason: WaitReason::PendingCreation,
-                message: format!("machine {machine} was requested and may still be created"),
                 until: record.until,
+                ..Wait::new(WaitReason::PendingCreation, message)
             });
             plan.reconcile_at = plan.reconcile_at.into_iter().chain(record.until).min();
         }

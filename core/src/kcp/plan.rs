@@ -10,13 +10,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 pub use super::action::{Action, Plan, Step, Wait, WaitReason};
-use super::action::{RemediationRecord, control_plane_ref, machine_ref};
+use super::action::{RemediationRecord, about, control_plane_ref, machine_ref};
 use super::adoption;
 use super::create::owner;
 use super::membership;
 use super::remediation::{self, Decision};
 use super::state::{MachineState, State, condition, members_without_machine};
-use super::waits::{about, wait};
 use crate::api::cluster_x_k8s_io::control_plane::Machine;
 use crate::api::controlplane_cluster_x_k8s_io::FINALIZER;
 use crate::api::controlplane_cluster_x_k8s_io::annotation::{PRE_TERMINATE_HOOK, REMEDIATION_IN_PROGRESS};
@@ -89,7 +88,7 @@ fn decide(state: &State, now: Timestamp, plan: &mut Plan) {
             let machine_is_gone = state.deleting().next().is_none();
             if machine_is_gone {
                 let message = String::from("the replacement of a remediated machine must be created");
-                plan.waits.push(wait(WaitReason::Replacement, message));
+                plan.waits.push(Wait::new(WaitReason::Replacement, message));
             }
         }
         Decision::Deferred(refusal) => plan.waits.push(Wait {
@@ -146,7 +145,7 @@ fn cluster_ready(state: &State) -> Option<Wait> {
              control plane",
             state.cluster_name
         );
-        return Some(wait(WaitReason::ClusterReady, message));
+        return Some(Wait::new(WaitReason::ClusterReady, message));
     }
     let missing = match state.cluster.as_deref() {
         None => "does not exist",
@@ -161,7 +160,7 @@ fn cluster_ready(state: &State) -> Option<Wait> {
         Some(_) => return None,
     };
     let message = format!("Cluster {:?} {missing}", state.cluster_name);
-    Some(wait(WaitReason::ClusterReady, message))
+    Some(Wait::new(WaitReason::ClusterReady, message))
 }
 
 fn adopt(state: &State, machine: &Machine) -> Step {
@@ -348,7 +347,7 @@ fn removal(state: &State, plan: &mut Plan) {
             "machines of workers must be deleted first: {}",
             state.workers.join(", ")
         );
-        return plan.waits.push(wait(WaitReason::WorkersRemoved, message));
+        return plan.waits.push(Wait::new(WaitReason::WorkersRemoved, message));
     }
     for machine in &state.machines {
         if machine.has(PRE_TERMINATE_HOOK) {

@@ -3,11 +3,10 @@
 //! All controllers of machines take one step at a time, because these checks fail until the last
 //! step is complete. A condition that is absent or `Unknown` fails like one that is `False`.
 
-use super::action::{Wait, WaitReason};
+use super::action::{Wait, WaitReason, about};
 use super::remediation;
 use super::safety;
 use super::state::{MachineState, State, condition};
-use super::waits::{about, wait};
 use crate::model::MembershipChange;
 
 /// The step that is checked.
@@ -26,14 +25,14 @@ pub(super) fn waits(state: &State, change: Change<'_>) -> Vec<Wait> {
     }
     if let Some(version) = state.pending_version() {
         let message = format!("the Cluster is upgraded to {version}, which the control plane does not have yet");
-        return vec![wait(WaitReason::VersionPropagated, message)];
+        return vec![Wait::new(WaitReason::VersionPropagated, message)];
     }
     let has_certificates = state
         .condition("CertificatesAvailable")
         .is_some_and(|condition| condition.status == "True");
     if matches!(change, Change::Create) && !has_certificates {
         let message = String::from("a new machine cannot join: the condition CertificatesAvailable is not True");
-        return vec![wait(WaitReason::CertificatesAvailable, message)];
+        return vec![Wait::new(WaitReason::CertificatesAvailable, message)];
     }
     if matches!(change, Change::Create) && state.all_leave() {
         return successor(state);
@@ -104,12 +103,12 @@ fn replacement(state: &State) -> Vec<Wait> {
     let mut found = Vec::new();
     if !safety::serves_with_addition(state) {
         let message = "no machine has healthy components, so that a replacement cannot join";
-        found.push(wait(WaitReason::ControlPlaneHealthy, message.to_owned()));
+        found.push(Wait::new(WaitReason::ControlPlaneHealthy, message.to_owned()));
     }
     let is_known = state.members().is_some_and(|members| !members.is_empty());
     if state.is_etcd_managed() && !is_known {
         let message = "the etcd members are unknown, so that a replacement cannot join";
-        found.push(wait(WaitReason::EtcdHealthy, message.to_owned()));
+        found.push(Wait::new(WaitReason::EtcdHealthy, message.to_owned()));
     }
     found
 }
@@ -123,7 +122,7 @@ fn successor(state: &State) -> Vec<Wait> {
     }
     if state.members().is_none_or(|members| members.is_empty()) {
         let message = "all machines are being deleted, and the etcd members are unknown, so that no machine can join";
-        return vec![wait(WaitReason::EtcdHealthy, message.to_owned())];
+        return vec![Wait::new(WaitReason::EtcdHealthy, message.to_owned())];
     }
     membership(state, Change::Create).into_iter().collect()
 }
@@ -144,7 +143,7 @@ fn membership(state: &State, change: Change<'_>) -> Option<Wait> {
         }
     };
     let lost = safety::lost_quorum(&members, membership)?;
-    Some(wait(WaitReason::EtcdHealthy, safety::why(lost, &what)))
+    Some(Wait::new(WaitReason::EtcdHealthy, safety::why(lost, &what)))
 }
 
 #[cfg(test)]

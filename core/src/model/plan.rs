@@ -120,6 +120,19 @@ pub struct Wait<R> {
     pub until: Option<Timestamp>,
 }
 
+impl<R> Wait<R> {
+    /// A wait that concerns no single object, and that only a change of an object ends.
+    pub fn new(reason: R, message: impl Into<String>) -> Self {
+        Self {
+            index: None,
+            subject: None,
+            reason,
+            message: message.into(),
+            until: None,
+        }
+    }
+}
+
 /// A reason to create and delete nothing until a user acts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Degradation {

@@ -93,20 +93,10 @@ pub(super) fn delete(state: &State, member: &Member, because: String) -> Option<
     })
 }
 
-pub(super) fn wait(reason: WaitReason, message: String) -> Wait {
-    Wait {
-        index: None,
-        subject: None,
-        reason,
-        message,
-        until: None,
-    }
-}
-
 pub(super) fn about(state: &State, member: &Member, reason: WaitReason, message: String) -> Wait {
     Wait {
         subject: Some(machine_ref(state.namespace(), &member.name)),
-        ..wait(reason, message)
+        ..Wait::new(reason, message)
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::action::{Action, Plan, Step, Wait, WaitReason, wait};
+use super::action::{Action, Plan, Step, Wait, WaitReason};
 use super::records;
 use super::recreation::{LONGEST, Recreations};
 use super::state::State;
@@ -64,7 +64,7 @@ pub(super) fn defer(state: &State, now: Timestamp, plan: &mut Plan) {
         );
         plan.waits.push(Wait {
             until: Some(due),
-            ..wait(WaitReason::CreationDeferred, message)
+            ..Wait::new(WaitReason::CreationDeferred, message)
         });
         plan.reconcile_at = plan.reconcile_at.into_iter().chain([due]).min();
     }

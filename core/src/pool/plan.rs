@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 pub use super::action::{Action, Mode, Plan, Step, Wait, WaitReason};
-use super::action::{about, delete, machine_ref, precondition, wait};
+use super::action::{about, delete, machine_ref, precondition};
 use super::order::in_deletion_order;
 use super::state::{MARKED_BY_US, Member, State};
 use super::strategy::{Strategy, strategy};
@@ -106,7 +106,7 @@ fn infrastructure(state: &State) -> Option<Wait> {
         Some(_) => return None,
     };
     let message = format!("{} {:?} {missing}", reference.kind, reference.name);
-    Some(wait(WaitReason::Infrastructure, message))
+    Some(Wait::new(WaitReason::Infrastructure, message))
 }
 
 /// Adds the patches of Machines that are being deleted and lack the timeouts of the template.
@@ -204,7 +204,9 @@ fn deletions(state: &State, strategy: Strategy, plan: &mut Plan) {
     let Some(kind) = state.machine_kind() else {
         let message = "the provider cannot delete a single instance (status.infrastructureMachineKind of the \
                        infrastructure object is empty), so no Machine is deleted";
-        return plan.waits.push(wait(WaitReason::ProviderSupport, message.to_owned()));
+        return plan
+            .waits
+            .push(Wait::new(WaitReason::ProviderSupport, message.to_owned()));
     };
     if !state.knows_instances {
         let note = format!("no {kind} of the pool is known, so no Machine is deleted");
@@ -321,7 +323,7 @@ fn marks(state: &State, plan: &mut Plan) {
     }
     if surplus > 0 {
         let message = format!("the provider must delete {surplus} instance(s)");
-        plan.waits.push(wait(WaitReason::Provider, message));
+        plan.waits.push(Wait::new(WaitReason::Provider, message));
     }
 }
 
@@ -348,7 +350,7 @@ fn pending(state: &State, now: Timestamp, plan: &mut Plan) {
     let missing = state.replicas().saturating_sub(state.staying().count());
     if missing > 0 && !state.is_scaled_outside() {
         let message = format!("the provider must create {missing} instance(s)");
-        plan.waits.push(wait(WaitReason::Provider, message));
+        plan.waits.push(Wait::new(WaitReason::Provider, message));
     }
 }
 

@@ -9,7 +9,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::action::{Action, Plan, Step, WaitReason, delete, wait};
+use super::action::{Action, Plan, Step, Wait, WaitReason, delete};
 use super::records;
 use super::state::{Member, State, provider_id};
 use crate::api::cluster_x_k8s_io::annotation::{CLUSTER_NAME, CLUSTER_NAMESPACE, OWNER_KIND, OWNER_NAME};
@@ -51,13 +51,13 @@ pub(super) fn decide(state: &State, now: Timestamp, plan: &mut Plan) {
     if let Some(infrastructure) = &state.infrastructure {
         let (kind, name) = (&infrastructure.kind, infrastructure.metadata.name());
         let message = format!("{kind} {name:?} must be deleted, with all instances");
-        return plan.waits.push(wait(WaitReason::Infrastructure, message));
+        return plan.waits.push(Wait::new(WaitReason::Infrastructure, message));
     }
     records::delete_all(state, plan);
     plan.steps.extend(left_over(state));
     if !state.members.is_empty() {
         let message = format!("{} Machine(s) of the pool must be deleted", state.members.len());
-        return plan.waits.push(wait(WaitReason::MachineRemoved, message));
+        return plan.waits.push(Wait::new(WaitReason::MachineRemoved, message));
     }
     let cluster = state.cluster.as_ref();
     if cluster.is_none_or(|cluster| cluster.metadata.is_deleting()) {
@@ -73,7 +73,7 @@ pub(super) fn decide(state: &State, now: Timestamp, plan: &mut Plan) {
                 "its Nodes cannot be read, and nodeDeletionTimeoutSeconds passed",
             ));
         }
-        let mut unread = wait(
+        let mut unread = Wait::new(
             WaitReason::Nodes,
             String::from("the Nodes of the cluster must be readable"),
         );

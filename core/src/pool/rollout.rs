@@ -4,7 +4,7 @@
 //! more instances than replicas, the provider deletes outdated ones itself, so that no deletion is
 //! added. If new machines are outdated too, the rollout stops; see `progress`.
 
-use super::action::{Plan, Wait, WaitReason, about, delete, wait};
+use super::action::{Plan, Wait, WaitReason, about, delete};
 use super::order::in_deletion_order;
 use super::progress;
 use super::state::{Member, State};
@@ -33,7 +33,7 @@ pub(super) fn decide(state: &State, rollout: Rollout, plan: &mut Plan) {
         }
         Rollout::OnDelete => {
             let message = format!("{count} machine(s) are outdated, and are replaced after a user deletes them");
-            return plan.waits.push(wait(WaitReason::OnDelete, message));
+            return plan.waits.push(Wait::new(WaitReason::OnDelete, message));
         }
         Rollout::Rolling {
             max_unavailable,

@@ -2,7 +2,7 @@
 
 use super::{Plan, Step, WaitReason};
 use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
-use crate::kcp::action::{Action, machine_ref};
+use crate::kcp::action::{Action, about, machine_ref};
 use crate::kcp::create::create;
 use crate::kcp::desired::Bootstrap;
 use crate::kcp::domains;
@@ -10,7 +10,6 @@ use crate::kcp::membership::{leaders_after, precondition};
 use crate::kcp::preflight::{self, Change};
 use crate::kcp::selection;
 use crate::kcp::state::{MachineState, State};
-use crate::kcp::waits::about;
 use crate::model::{Degradation, PAUSED_ROLLOUT, pauses_rollout};
 
 /// The fewest machines of a rollout that deletes before it creates.
