@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use capstan_core::api::kind::KindInfo;
-use capstan_core::api::objects::{CachedObject, Objects};
+use capstan_core::api::objects::{CachedObject, KindObjects, Objects};
 use capstan_core::model::{NamespacedName, ObjectRef};
 use kube::Client;
 use tokio::sync::{Notify as Wake, watch};
@@ -42,6 +42,14 @@ impl View {
             None => {}
         }
         self.objects.insert(kind, known);
+    }
+
+    /// Puts all objects of a kind that were read live in the place of what is known of the kind.
+    pub fn replace<T: CachedObject>(&mut self, kind: &KindInfo, read: Vec<WatchedObject<T>>) {
+        self.objects.insert(kind, KindObjects::<T>::default());
+        for object in read {
+            self.put(kind, &object.key(), Some(object));
+        }
     }
 
     /// The view with one object as a live read shows it.

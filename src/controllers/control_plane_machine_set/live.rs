@@ -5,7 +5,6 @@ use capstan_core::api::core_v1::node::{CONTROL_PLANE_LABEL, MASTER_LABEL, Node};
 use capstan_core::api::kinds;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{self, ControlPlaneMachineSet, NAME};
 use capstan_core::api::machine_openshift_io::machine::Machine;
-use capstan_core::api::objects::KindObjects;
 use capstan_core::model::NamespacedName;
 use futures::future::try_join_all;
 
@@ -48,11 +47,7 @@ pub(in crate::controllers) async fn read(
         &NamespacedName::new(namespace, NAME),
         set,
     );
-    live.objects.insert(&kinds::MACHINES, KindObjects::<Machine>::default());
-    for machine in machines {
-        let key = NamespacedName::new(namespace, machine.name());
-        live.put(&kinds::MACHINES, &key, Some(machine));
-    }
+    live.replace(&kinds::MACHINES, machines);
     if let Some(control_plane) = control_plane {
         live.retain::<Node>(&kinds::NODES, |node| !node.is_control_plane());
         for node in control_plane {

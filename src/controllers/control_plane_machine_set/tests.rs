@@ -68,6 +68,15 @@ async fn b21_an_error_that_lasts_becomes_a_condition_and_survives_a_restart() {
     );
 }
 
+/// A settled set whose template changed, and the machine that replaces the first one.
+async fn with_replacement() -> (Fake, Controller, String) {
+    let (fake, mut controller) = settled().await;
+    fake.want("n2-standard-8");
+    fake.settle(&mut controller).await;
+    let name = fake.made();
+    (fake, controller, name)
+}
+
 /// A machine gets a node that is ready.
 fn run(fake: &Fake, name: &str) {
     fake.put(
@@ -85,10 +94,7 @@ fn run(fake: &Fake, name: &str) {
 /// B23: a deletion names the object that was observed.
 #[tokio::test(start_paused = true)]
 async fn b23_a_deletion_carries_uid_and_version_of_the_observed_machine() {
-    let (fake, mut controller) = settled().await;
-    fake.want("n2-standard-8");
-    fake.settle(&mut controller).await;
-    let name = fake.made();
+    let (fake, mut controller, name) = with_replacement().await;
     run(&fake, &name);
     let old = fake.object(MACHINE, "c-master-0").unwrap()["metadata"]["resourceVersion"].clone();
     fake.reconcile(&mut controller).await;
@@ -600,10 +606,7 @@ async fn w1_a_replacement_that_a_policy_takes_out_of_the_set_is_created_once_and
 /// A replacement that was a member of the set, and is taken out of it by a later update.
 #[tokio::test(start_paused = true)]
 async fn w1_a_replacement_that_leaves_the_set_later_is_not_created_again() {
-    let (fake, mut controller) = settled().await;
-    fake.want("n2-standard-8");
-    fake.settle(&mut controller).await;
-    let first = fake.made();
+    let (fake, mut controller, first) = with_replacement().await;
     fake.edit(MACHINE, &first, take_out_of_the_set);
     reconcile_every_ten_seconds(&fake, &mut controller, 40).await;
     assert_eq!(created(&fake), 1);
@@ -713,10 +716,7 @@ async fn w6_a_machine_is_created_once_also_if_the_set_loses_its_records() {
 /// A user takes a machine out of the set for good.
 #[tokio::test(start_paused = true)]
 async fn w6_a_machine_that_a_user_releases_is_not_stray() {
-    let (fake, mut controller) = settled().await;
-    fake.want("n2-standard-8");
-    fake.settle(&mut controller).await;
-    let first = fake.made();
+    let (fake, mut controller, first) = with_replacement().await;
     fake.edit(MACHINE, &first, |machine| {
         remove(machine, "labels");
         remove(machine, "ownerReferences");

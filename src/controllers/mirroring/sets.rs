@@ -6,12 +6,10 @@ use std::collections::BTreeSet;
 
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds;
-use capstan_core::api::objects::KindObjects;
 use capstan_core::authority::TEMPLATE_SET;
 use capstan_core::authority::pair::{FullObject, Member, Pair};
 use capstan_core::authority::spec::{Api, Kind};
 use capstan_core::authority::state::template_set;
-use capstan_core::model::NamespacedName;
 
 use super::objects::{LEASES, StoredObject, is_check};
 use super::pairs::{Pairs, Unknown, machines_of};
@@ -124,14 +122,9 @@ impl Pairs {
         if view.objects.of::<StoredObject>(kind).is_none() {
             return Ok(());
         }
-        let home = self.home(kind);
-        let found = cluster.list::<StoredObject>(kind, home, &[]).await;
+        let found = cluster.list::<StoredObject>(kind, self.home(kind), &[]).await;
         let found = found.map_err(|error| StepError::new(format!("listing {} of {}", kind.kind, kind.group), error))?;
-        view.objects.insert(kind, KindObjects::<StoredObject>::default());
-        for object in found {
-            let key = NamespacedName::new(home, object.name());
-            view.put(kind, &key, Some(object));
-        }
+        view.replace(kind, found);
         Ok(())
     }
 
