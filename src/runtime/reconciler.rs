@@ -278,15 +278,17 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
         };
         let moment = self.moment();
         let Err(error) = written else {
+            let object = &step.write.object;
             match &step.write.verb {
-                Verb::Create { .. } if step.disruptive => {
-                    self.undone.created(&step.write.object, moment.instant);
+                Verb::Create { .. } => self.undone.created(object, step.disruptive, moment.instant),
+                Verb::CreateUnwatched(_) | Verb::Ensure(_) | Verb::Apply { .. } => {
+                    self.undone.created(object, false, moment.instant);
                 }
                 Verb::Delete { precondition } => {
                     let uid = precondition.as_ref().map_or("", |(uid, _)| uid);
-                    self.undone.deleted(&step.write.object, uid, moment.instant);
+                    self.undone.deleted(object, uid, moment.instant);
                 }
-                _ => {}
+                Verb::Patch(_) | Verb::PatchStatus(_) | Verb::Perform(_) => {}
             }
             return Ok(());
         };

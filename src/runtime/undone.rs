@@ -67,9 +67,12 @@ impl Repetition {
 }
 
 impl Undone {
-    /// An object was created.
-    pub(super) fn created(&mut self, object: &ObjectRef, now: Instant) {
-        self.created.insert(object.clone(), now);
+    /// Capstan created an object. `counts`: its loss counts.
+    pub(super) fn created(&mut self, object: &ObjectRef, counts: bool, now: Instant) {
+        self.deleted.remove(object);
+        if counts {
+            self.created.insert(object.clone(), now);
+        }
     }
 
     /// Capstan requested the deletion of an object. `uid`: empty if it is not known.
@@ -90,10 +93,9 @@ impl Undone {
         for (object, _) in lost {
             self.lost.note(&object, now);
         }
-        let created = &self.created;
         let returned = self.deleted.extract_if(.., |object, (deleted, at)| {
             let is_other = |uid: &str| !deleted.is_empty() && uid != *deleted;
-            is_young(at) && !created.contains_key(object) && uid(object).is_some_and(is_other)
+            is_young(at) && uid(object).is_some_and(is_other)
         });
         for (object, _) in returned {
             self.returned.note(&object, now);
@@ -139,7 +141,7 @@ mod tests {
     /// Creates things that others delete, and returns the delay after the last one.
     async fn lose(undone: &mut Undone, numbers: std::ops::Range<u32>) -> u64 {
         for number in numbers {
-            undone.created(&thing(number), Instant::now());
+            undone.created(&thing(number), true, Instant::now());
             undone.observe(Instant::now(), |_| Some("u"));
             undone.observe(Instant::now(), |_| None);
         }
@@ -163,7 +165,7 @@ mod tests {
     async fn v229_what_capstan_deletes_and_what_lived_for_long_is_not_lost() {
         let mut undone = Undone::default();
         for number in 0..9 {
-            undone.created(&thing(number), Instant::now());
+            undone.created(&thing(number), true, Instant::now());
         }
         for number in 0..4 {
             undone.deleted(&thing(number), "u", Instant::now());
@@ -195,7 +197,7 @@ mod tests {
         let mut undone = Undone::default();
         for number in 0..9 {
             undone.deleted(&thing(number), "old", Instant::now());
-            undone.created(&thing(number), Instant::now());
+            undone.created(&thing(number), number % 2 == 0, Instant::now());
             undone.observe(Instant::now(), |_| Some("new"));
         }
         assert_eq!(undone.defers_deletion(Instant::now()), None);
