@@ -97,19 +97,19 @@ impl Cluster {
         }
     }
 
-    /// The flags of `kubectl` that select this cluster, each after a space; empty for the current
-    /// context. A value that a shell would split or expand is left out.
+    /// The flags of `kubectl` that select this cluster, each after a space, for a shell; empty for
+    /// the current context.
     pub(super) fn selection(&self) -> String {
-        let path = self.kubeconfig.as_deref().and_then(std::path::Path::to_str);
-        let is_plain = |value: &&str| {
-            let plain = |letter: char| letter.is_ascii_alphanumeric() || "._:/@-+".contains(letter);
-            !value.is_empty() && value.chars().all(plain)
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._:/@-+".contains(letter);
+        let quoted = |value: &str| match value.chars().all(is_plain) {
+            true => value.to_owned(),
+            false => format!("'{}'", value.replace('\'', r"'\''")),
         };
         let flag = |name: &str, value: Option<&str>| {
-            let value = value.filter(is_plain);
-            value.map_or_else(String::new, |value| format!(" --{name} {value}"))
+            value.map_or_else(String::new, |value| format!(" --{name} {}", quoted(value)))
         };
-        flag("kubeconfig", path) + &flag("context", self.context.as_deref())
+        let path = self.kubeconfig.as_deref().map(std::path::Path::to_string_lossy);
+        flag("kubeconfig", path.as_deref()) + &flag("context", self.context.as_deref())
     }
 
     /// The cluster in words: the address of its API server, with the context if one is given.

@@ -111,7 +111,7 @@ async fn uninstall(args: &Args, report: &mut Report) -> anyhow::Result<()> {
     }
     let is_blocked = held.is_blocking || !converted.is_empty();
     if !args.yes && !args.dry_run && !found.is_empty() {
-        return preview(args, (&found, &contents), is_blocked);
+        return preview(args, &found, &contents, is_blocked);
     }
     if found.is_empty() {
         report.ok(
@@ -148,11 +148,7 @@ async fn uninstall(args: &Args, report: &mut Report) -> anyhow::Result<()> {
 }
 
 /// Shows what would be deleted, and asks for the flag that deletes it.
-fn preview(
-    args: &Args,
-    (found, contents): (&[Value], &BTreeMap<String, String>),
-    is_blocked: bool,
-) -> anyhow::Result<()> {
+fn preview(args: &Args, found: &[Value], contents: &BTreeMap<String, String>, is_blocked: bool) -> anyhow::Result<()> {
     let when = if is_blocked {
         ", after you correct what failed"
     } else {

@@ -62,21 +62,11 @@ impl Held {
             let deployments = found.iter().filter(|object| text(object, "/kind") == "Deployment");
             deployments.filter(is_named).count() > 0
         };
-        let mut is_blocking = false;
-        for (kind, _) in OWNERS.into_iter().filter(|(_, feature)| removes(*feature)) {
-            match owning(args, client, kind, report).await {
-                Ok(blocks) => is_blocking |= blocks,
-                Err(error) => unknown(report, &error),
-            }
-        }
-        let hooked = if removes(Feature::ControlPlaneControllers) {
-            hooked(args, client).await
-        } else {
-            Ok(0)
-        };
-        let hooked = hooked.unwrap_or_else(|error| {
+        let removed = OWNERS.into_iter().filter(|(_, feature)| removes(*feature));
+        let removed: Vec<(&KindInfo, Feature)> = removed.collect();
+        let (is_blocking, hooked) = machines(args, client, &removed, report).await.unwrap_or_else(|error| {
             unknown(report, &error);
-            0
+            (false, 0)
         });
         let mirrored = mirrored(client).await.unwrap_or_else(|error| {
             unknown(report, &error);
@@ -142,14 +132,36 @@ fn unknown(report: &mut Report, error: &anyhow::Error) {
     );
 }
 
-/// Reports the objects of a kind that own machines. Whether one of them is being deleted.
-async fn owning(args: &Args, client: &Client, kind: &KindInfo, report: &mut Report) -> anyhow::Result<bool> {
-    let home = Some(args.namespace.as_str());
-    let list = async |kind: &KindInfo| gather::list(client, &resource(kind), home).await;
-    let owners = list(kind).await?;
+/// Reports the owners of machines whose controllers are removed. Whether one of them is being
+/// deleted, and the number of Machines with the hook of the controller of ControlPlanes.
+async fn machines(
+    args: &Args,
+    client: &Client,
+    removed: &[(&KindInfo, Feature)],
+    report: &mut Report,
+) -> anyhow::Result<(bool, usize)> {
+    if removed.is_empty() {
+        return Ok((false, 0));
+    }
+    let list = async |kind: &KindInfo| gather::list(client, &resource(kind), Some(&args.namespace)).await;
+    let machines = list(&kinds::MACHINES).await?;
+    let mut is_blocking = false;
+    for (kind, _) in removed {
+        is_blocking |= owning(&list(kind).await?, &machines, report);
+    }
+    let is_hooked =
+        |machine: &&Document| Machine::deserialize(&machine.object).is_ok_and(|machine| is_hooked(&machine));
+    let hooks = removed
+        .iter()
+        .any(|(_, feature)| *feature == Feature::ControlPlaneControllers);
+    let hooked = machines.iter().filter(|machine| hooks && is_hooked(machine)).count();
+    Ok((is_blocking, hooked))
+}
+
+/// Reports the owners of machines. Whether one of them is being deleted.
+fn owning(owners: &[Document], machines: &[Document], report: &mut Report) -> bool {
     let mut blocks = false;
-    for owner in &owners {
-        let machines = list(&kinds::MACHINES).await?;
+    for owner in owners {
         let owned = machines.iter().filter(|machine| is_owned(machine, owner)).count();
         if owned == 0 {
             continue;
@@ -175,14 +187,7 @@ async fn owning(args: &Args, client: &Client, kind: &KindInfo, report: &mut Repo
              runs, release the machines by hand (\"Remove Capstan\" in docs/operations.md).",
         );
     }
-    Ok(blocks)
-}
-
-/// The number of Machines with the hook of the controller of ControlPlanes.
-async fn hooked(args: &Args, client: &Client) -> anyhow::Result<usize> {
-    let machines = gather::list(client, &resource(&kinds::MACHINES), Some(&args.namespace)).await?;
-    let hooks = |machine: &Document| Machine::deserialize(&machine.object).is_ok_and(|machine| is_hooked(&machine));
-    Ok(machines.iter().filter(|machine| hooks(machine)).count())
+    blocks
 }
 
 /// Reports the sets and the ControlPlanes whose deletion waits for a controller of Capstan.
@@ -266,8 +271,8 @@ fn commands(resources: &str, condition: &str, patch: &str) -> String {
     format!(
         "kubectl get {resources} -o json | jq -r '.items[] | select({condition}) | (.apiVersion / \"/\") as [$group, \
          $version] | ({{{patch}}} * {{metadata: {{resourceVersion: .metadata.resourceVersion}}}} | tojson) as $patch | \
-         @sh \"kubectl -n \\(.metadata.namespace) patch \\(.kind + \".\" + $version + \".\" + $group) \
-         \\(.metadata.name) --type merge -p \\($patch)\"' | sh"
+         @sh \"-n \\(.metadata.namespace) \\(.kind + \".\" + $version + \".\" + $group) \
+         \\(.metadata.name) --type merge -p \\($patch)\"' | xargs -r -L 1 kubectl patch"
     )
 }
 
