@@ -32,7 +32,7 @@ pub use pending::{
 };
 pub use plan::{Act, Degradation, Plan, Precondition, Step, Wait};
 pub use quantity::normalize_quantity;
-pub use quorum::{EtcdMember, MembershipChange, Quorum, quorum_after};
+pub use quorum::{EtcdMember, MembershipChange, Quorum, UnknownMembers, quorum_after};
 pub use reported::{ReportedCondition, changed_conditions, merge_reported, status_patch};
 pub use revision::{canonical_json, derived_suffix, hex_hash};
 pub use similar::distance;

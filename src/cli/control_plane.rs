@@ -70,7 +70,7 @@ pub(super) fn plan(snapshot: &Snapshot, voters: Option<BTreeSet<IpAddr>>, option
         Err(violations) => return Ok(invalid_report(object.metadata.name(), &violations)),
     };
     let operators = snapshot.cluster_operators.as_ref();
-    let own_members = members::assumed(&machines);
+    let own_members = members::assumed(&machines, object);
     let observed = Observed {
         machines,
         own_members,

@@ -20,6 +20,7 @@ pub(super) fn action(reason: &str) -> Option<&'static str> {
         "InstancesWithoutLabels" => "Set the labels of the instances.",
         "InvalidMachineNaming" | "InvalidMaxSurge" | "InvalidSpec" | "InvalidStrategy" => "Correct the object.",
         "InvalidTemplateMetadata" => "Correct the labels and annotations of the template.",
+        "SeveralEtcdClusters" => "Remove the labels of etcd members from the pods of the other etcd.",
         "LostEtcdMember" => "Remove the etcd member that has no machine, or restore its machine.",
         "MachineNameTaken" => "Delete the Machine, or set its labels.",
         "MachinesAlreadyOwned" => "Decide which object manages the machines.",

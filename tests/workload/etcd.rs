@@ -173,10 +173,34 @@ async fn v236_the_members_of_two_etcd_clusters_are_neither_reported_nor_removed(
             assert!(failed.to_string().contains(named), "{failed}");
         }
     }
+    // A pod that has ended runs no member.
+    let ended = pods("etcd-events", NAMES, &events).map(|mut pod| {
+        pod["status"] = json!({"phase": "Failed"});
+        pod
+    });
+    let with_ended = ended.chain(pods("etcd", NAMES, &members)).collect();
+    let found = access_by(&members, with_ended).await.report().await.unwrap();
+    assert!(found.silent.is_empty(), "{:?}", found.silent);
     for etcd in [&members, &events] {
         let left = survey(&etcd.client(0).await.unwrap()).await.unwrap();
         assert_eq!(left.members.len(), 3);
     }
+}
+
+/// A user takes the labels from the pod of a member that was initialised again, as the message for
+/// two clusters advises. The address that etcd knows leads to the other cluster.
+#[tokio::test(flavor = "multi_thread")]
+async fn v248_a_member_whose_address_answers_for_another_cluster_is_silent() {
+    let authority = Authority::new("etcd-ca");
+    let mut members = Members::of(authority.clone()).await;
+    let [client, _] = members.ports[2];
+    members.kill(2);
+    let _alone = Members::alone(&authority, NAMES[2], client).await;
+    let access = access_by_pods(&members, 2).await;
+    let found = access.report().await.unwrap();
+    let (name, reason) = found.silent.first_key_value().unwrap();
+    assert_eq!((name.as_str(), found.silent.len()), (NAMES[2], 1));
+    assert!(reason.contains("answers for another etcd cluster"), "{reason}");
 }
 
 /// The number of bytes before the key of PKCS #1 in an RSA key of PKCS #8.

@@ -90,6 +90,8 @@ pub(crate) struct Members {
     pub(crate) authority: Authority,
     pub(crate) credentials: Credentials,
     pub(crate) endpoints: Vec<Endpoint>,
+    /// The ports of each member for clients and for the others.
+    pub(crate) ports: Vec<[u16; 2]>,
     processes: Vec<Option<Process>>,
     _folder: tempfile::TempDir,
 }
@@ -128,6 +130,7 @@ impl Members {
             credentials: authority.client(),
             authority,
             endpoints: endpoints.collect(),
+            ports,
             processes,
             _folder: folder,
         };
@@ -135,6 +138,32 @@ impl Members {
             members.wait_for_leader(at).await;
         }
         members
+    }
+
+    /// Starts a member that is a cluster of its own, at this port for clients.
+    pub(crate) async fn alone(authority: &Authority, name: &'static str, client: u16) -> Process {
+        let binaries = tokio::task::spawn_blocking(Binaries::locate).await.unwrap().unwrap();
+        let folder = tempfile::tempdir().unwrap().keep();
+        std::fs::write(folder.join("ca.crt"), authority.certificate()).unwrap();
+        let peer = free_port().unwrap();
+        let mut command = Command::new(&binaries.etcd);
+        let peers = format!("{name}=http://127.0.0.1:{peer}");
+        command.args(arguments(&folder, authority, name, [client, peer], &peers));
+        let process = Process::spawn(name, command, &folder.join("log")).unwrap();
+        let endpoint = Endpoint {
+            address: format!("127.0.0.1:{client}"),
+            server_name: name.to_owned(),
+            forward: None,
+        };
+        let credentials = authority.client();
+        let waiting = wait_until("the member to lead", Duration::from_secs(60), async || {
+            let Ok(client) = EtcdClient::connect(&endpoint, &credentials).await else {
+                return Ok(None);
+            };
+            Ok(client.status().await.ok().and_then(|status| status.leader))
+        });
+        waiting.await.unwrap();
+        process
     }
 
     async fn wait_for_leader(&self, at: usize) {

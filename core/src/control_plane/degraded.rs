@@ -1,8 +1,8 @@
 //! The reasons for which a ControlPlane is degraded: it creates, adopts and deletes no machine
-//! until a user acts. A template that is not stored only stops replacements, and a lost etcd member
-//! only creations and deletions.
+//! until a user acts. A template that is not stored only stops replacements, and etcd members only
+//! stop creations and deletions.
 
-use super::lost_members::{self, is_lost_member};
+use super::lost_members::{self, is_about_members};
 use super::spec::Spec;
 use super::state::{MachineState, Owner, State};
 use crate::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
@@ -25,6 +25,7 @@ pub(super) fn degraded(spec: &Spec, state: &State) -> Vec<Degradation> {
         unreadable_pending_creations(spec),
         strayed(state),
         foreign(state),
+        lost_members::undecided(state),
         lost_members::degraded(state),
         template_not_stored(state),
     ];
@@ -32,9 +33,9 @@ pub(super) fn degraded(spec: &Spec, state: &State) -> Vec<Degradation> {
 }
 
 /// Whether nothing is done at all while there is this reason. A template that is not stored stops
-/// replacements only, and a lost etcd member stops creations and deletions only.
+/// replacements only, and etcd members stop creations and deletions only.
 pub(super) fn stops_everything(reason: &Degradation) -> bool {
-    reason.reason != TEMPLATE_NOT_STORED && !is_lost_member(reason)
+    reason.reason != TEMPLATE_NOT_STORED && !is_about_members(reason)
 }
 
 /// The reasons of a ControlPlane that is not valid.

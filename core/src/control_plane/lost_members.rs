@@ -5,20 +5,56 @@
 //! so etcd tolerates one failure less, and admits no new member. While there is such a member, no
 //! machine is created or deleted, and the ControlPlane is degraded.
 //!
+//! While pods of several etcd clusters are found, no member is known, so the same applies (V249).
+//!
 //! The module must never remove a member: only a user can tell whether its instance is gone, or
 //! whether Machine and Node were deleted while etcd runs.
 
 use super::action::Plan;
 use super::state::State;
+use crate::api::meta::Condition;
 use crate::cpms::machine_state::NodeState;
-use crate::model::{Degradation, EtcdMember};
+use crate::cpms::status::condition;
+use crate::model::{Degradation, EtcdMember, UnknownMembers};
 
 /// The reason of the degradation by a lost member.
 const LOST_MEMBER: &str = "LostEtcdMember";
 
+/// The reason of the degradation by pods of several etcd clusters.
+const SEVERAL_CLUSTERS: &str = "SeveralEtcdClusters";
+
+const REASONS: [&str; 2] = [LOST_MEMBER, SEVERAL_CLUSTERS];
+
 /// Whether no machine is created or deleted because of this reason. Everything else continues.
-pub(super) fn is_lost_member(reason: &Degradation) -> bool {
-    reason.reason == LOST_MEMBER
+pub(super) fn is_about_members(reason: &Degradation) -> bool {
+    REASONS.contains(&reason.reason)
+}
+
+/// The answer while pods of several etcd clusters are found. `message` names the pods and the
+/// remedy.
+pub fn several_clusters(message: String) -> UnknownMembers {
+    UnknownMembers::Undecided(Degradation {
+        reason: SEVERAL_CLUSTERS,
+        message,
+    })
+}
+
+/// What the controller reports about the members in the conditions of the ControlPlane, for a
+/// reader that cannot ask them.
+pub(super) fn reported(conditions: &[Condition]) -> Option<UnknownMembers> {
+    let mut conditions = conditions.iter();
+    let found = conditions.find(|there| there.type_ == condition::DEGRADED && there.status == "True")?;
+    let reason = REASONS.into_iter().find(|reason| *reason == found.reason)?;
+    let message = found.message.clone();
+    Some(UnknownMembers::Undecided(Degradation { reason, message }))
+}
+
+/// The reason for which a user must tell which the members are.
+pub(super) fn undecided(state: &State) -> Option<Degradation> {
+    match &state.observed.own_members {
+        Some(Err(UnknownMembers::Undecided(reason))) => Some(reason.clone()),
+        _ => None,
+    }
 }
 
 /// The first lost member, and what a user does about it.
@@ -37,7 +73,7 @@ pub(super) fn degraded(state: &State) -> Option<Degradation> {
 
 /// Whether the controller must read the members again although no object changes.
 pub fn is_concerned(plan: &Plan) -> bool {
-    plan.degraded.iter().any(is_lost_member)
+    plan.degraded.iter().any(is_about_members)
 }
 
 /// The lost members. A learner is not lost while a machine has no node: it may be that of the

@@ -11,15 +11,17 @@ use std::sync::Arc;
 use super::action::{Plan, Step, WaitReason};
 use super::gates::Blocked;
 use super::hook::{HOOK, hooks_patch, is_hooked};
+use super::lost_members;
 use super::spec::Spec;
 use super::state::{MachineState, Owner, State};
 use super::step::{patch, waits};
+use crate::api::machine_openshift_io::control_plane::ControlPlane;
 use crate::api::machine_openshift_io::machine::Machine;
 use crate::cpms::action::Action;
 use crate::cpms::etcd::Etcd;
 use crate::cpms::observed::Observed;
 use crate::cpms::selector::is_control_plane;
-use crate::model::{EtcdMember, MembershipChange, quorum_after};
+use crate::model::{EtcdMember, MembershipChange, UnknownMembers, quorum_after};
 
 /// The steps that give every machine the hook, or that remove the hook where the etcd operator
 /// manages the members. Without a report of the operator, the hooks stay. A deleted machine gets no
@@ -48,12 +50,17 @@ pub(super) fn hook_steps(spec: &Spec, state: &State) -> Vec<Step> {
 }
 
 /// The members of a control plane whose machines carry the hook, for a reader that cannot ask them:
-/// every machine with a node is assumed to have a healthy member. `None` without the hook.
-pub fn assumed(machines: &[Arc<Machine>]) -> Option<Result<Vec<EtcdMember>, String>> {
+/// every machine with a node is assumed to have a healthy member, unless the conditions of the
+/// ControlPlane say more. `None` without the hook.
+pub fn assumed(machines: &[Arc<Machine>], object: &ControlPlane) -> Option<Result<Vec<EtcdMember>, UnknownMembers>> {
     let is_ours = |machine: &&Arc<Machine>| is_control_plane(&machine.metadata.labels);
     let hooked: Vec<&Arc<Machine>> = machines.iter().filter(is_ours).collect();
     if !hooked.iter().any(|machine| is_hooked(machine)) {
         return None;
+    }
+    let conditions = object.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    if let Some(unknown) = lost_members::reported(conditions) {
+        return Some(Err(unknown));
     }
     let names = hooked.iter().filter_map(|machine| machine.node_name());
     Some(Ok(names.map(healthy).collect()))
@@ -155,7 +162,7 @@ pub(super) fn released_last(observed: &Observed) -> (Option<&Machine>, Vec<(&Mac
         let name = machine.metadata.name();
         let removable = match &observed.own_members {
             None => Err(unmanaged(name)),
-            Some(Err(message)) => Err(unanswered(message)),
+            Some(Err(unknown)) => Err(unanswered(&unknown.to_string())),
             Some(Ok(members)) => removable(members, of_control_plane(observed), machine),
         };
         match removable {

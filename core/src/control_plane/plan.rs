@@ -25,7 +25,7 @@ use serde_json::json;
 use super::action::{Plan, REPLACED, Step, Wait, WaitReason};
 use super::degraded::{UNPLACEABLE, degraded, stops_everything};
 use super::gates::{may_grow, may_shrink};
-use super::lost_members::is_lost_member;
+use super::lost_members::is_about_members;
 use super::members;
 use super::pending;
 use super::selection::{domain_of_new, to_leave};
@@ -68,8 +68,8 @@ pub fn plan(spec: &Spec, state: &State) -> Plan {
     if plan.steps.is_empty() && !stops {
         members::release(spec, state, &mut plan);
     }
-    let is_lost = plan.degraded.iter().any(is_lost_member);
-    if plan.steps.is_empty() && !stops && !is_lost {
+    let is_stopped = stops || plan.degraded.iter().any(is_about_members);
+    if plan.steps.is_empty() && !is_stopped {
         change(spec, state, &mut plan);
     }
     if let Some(finalizer) = finalizer {

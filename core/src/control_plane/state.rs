@@ -216,9 +216,9 @@ impl State {
 fn health(observed: &Observed) -> Etcd {
     let members = match &observed.own_members {
         None => return Etcd::of(observed.etcd.as_deref()),
-        Some(Err(message)) => {
+        Some(Err(unknown)) => {
             return Etcd::Unhealthy {
-                message: message.clone(),
+                message: unknown.to_string(),
             };
         }
         Some(Ok(members)) => members,

@@ -14,7 +14,7 @@ use crate::api::config_openshift_io::cluster_operator::ClusterOperator;
 use crate::api::config_openshift_io::infrastructure::Infrastructure;
 use crate::api::core_v1::node::Node;
 use crate::api::machine_openshift_io::machine::Machine;
-use crate::model::{EtcdMember, PendingCreation};
+use crate::model::{EtcdMember, PendingCreation, UnknownMembers};
 
 /// One snapshot of the objects that a set depends on.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,7 +32,7 @@ pub struct Observed {
     pub voters: Option<BTreeSet<IpAddr>>,
     /// The etcd members as they answered Capstan, or why they did not; `None` where the etcd
     /// operator reports them. Only the controller of ControlPlanes asks them.
-    pub own_members: Option<Result<Vec<EtcdMember>, String>>,
+    pub own_members: Option<Result<Vec<EtcdMember>, UnknownMembers>>,
     /// What the API server answered on how machines of templates are stored.
     pub stored_templates: Vec<Arc<StoredTemplate>>,
     /// Objects that could not be decoded.

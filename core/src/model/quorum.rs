@@ -4,6 +4,10 @@
 //! take an unknown member for a healthy one. Source: the target quorum of KubeadmControlPlane in
 //! Cluster API.
 
+use std::fmt;
+
+use super::plan::Degradation;
+
 /// A member of an etcd cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdMember {
@@ -14,6 +18,24 @@ pub struct EtcdMember {
     /// Whether the member is known to be healthy. A member with an alarm is not. The caller decides
     /// about a member that belongs to no machine.
     pub is_healthy: bool,
+}
+
+/// Why the members of an etcd cluster are not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnknownMembers {
+    /// They do not answer, for this reason.
+    NoAnswer(String),
+    /// Only a user can tell which they are.
+    Undecided(Degradation),
+}
+
+impl fmt::Display for UnknownMembers {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAnswer(reason) => formatter.write_str(reason),
+            Self::Undecided(degradation) => formatter.write_str(&degradation.message),
+        }
+    }
 }
 
 /// A change of the membership.

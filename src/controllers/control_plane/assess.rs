@@ -136,11 +136,11 @@ pub fn of_view(view: &View, options: &Options) -> Option<Assessment> {
     let known = view.objects.of::<ControlPlane>(&CONTROL_PLANES)?;
     let key = NamespacedName::new(&*options.namespace, NAME);
     let mut around = observed(view);
-    around.own_members = members::assumed(&around.machines);
     if let Some(undecodable) = known.undecodable.get(&key) {
         return Some(unreadable(undecodable, around, view, options));
     }
     let object = Arc::clone(known.objects.get(&key)?);
+    around.own_members = members::assumed(&around.machines, &object);
     let set = set_in(view, &options.namespace)?;
     Some(assess(object, around, &set, view, options))
 }

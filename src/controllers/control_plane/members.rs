@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use capstan_core::model::EtcdMember;
+use capstan_core::control_plane::lost_members::several_clusters;
+use capstan_core::model::{EtcdMember, UnknownMembers};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kube::Client;
 use tokio::time::Instant;
 
-use crate::workload::{Credentials, EtcdAccess, MembersReport, OwnCluster, Way};
+use crate::workload::{Credentials, EtcdAccess, EtcdError, MembersReport, OwnCluster, Way};
 
 /// An answer of the members is old after this time.
 const OLD: Duration = Duration::from_secs(3);
@@ -33,7 +34,7 @@ pub enum EtcdMembers {
 }
 
 /// The members with their health, or why they do not answer.
-pub type Answer = Result<Vec<EtcdMember>, String>;
+pub type Answer = Result<Vec<EtcdMember>, UnknownMembers>;
 
 /// The etcd of the control plane.
 pub trait EtcdPort: std::fmt::Debug + Send + Sync {
@@ -64,7 +65,7 @@ impl OwnEtcd {
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
         match &*answer {
             Some((_, answer)) => answer.clone(),
-            None => Err(String::from("they have not been asked yet")),
+            None => Err(UnknownMembers::NoAnswer(String::from("they have not been asked yet"))),
         }
     }
 
@@ -112,8 +113,8 @@ impl std::fmt::Debug for ClientPorts {
 impl EtcdPort for ClientPorts {
     fn members(&self) -> BoxFuture<'_, Answer> {
         async {
-            let report = self.access().await?.report().await;
-            report.map(|report| members(&report)).map_err(|error| error.to_string())
+            let access = self.access().await.map_err(UnknownMembers::NoAnswer)?;
+            access.report().await.map(|report| members(&report)).map_err(unknown)
         }
         .boxed()
     }
@@ -151,6 +152,13 @@ impl ClientPorts {
         let credentials = Credentials::from_pem(&ca, &certificate, &key).map_err(|error| error.to_string())?;
         let access = EtcdAccess::of(&self.cluster, &OwnCluster::name(), credentials, &Way::Advertised).await;
         access.map_err(|error| error.to_string())
+    }
+}
+
+fn unknown(error: EtcdError) -> UnknownMembers {
+    match error {
+        EtcdError::DifferentClusters(_) => several_clusters(error.to_string()),
+        error => UnknownMembers::NoAnswer(error.to_string()),
     }
 }
 

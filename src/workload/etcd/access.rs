@@ -35,6 +35,21 @@ struct Pod {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: PodSpec,
+    #[serde(default)]
+    status: PodStatus,
+}
+
+impl Pod {
+    /// Whether its containers have ended for good, so that no member runs there.
+    fn has_ended(&self) -> bool {
+        matches!(self.status.phase.as_str(), "Failed" | "Succeeded")
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PodStatus {
+    phase: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -97,6 +112,16 @@ struct Located {
     endpoint: Endpoint,
 }
 
+/// What the members with a pod answer for themselves.
+struct Answering {
+    /// The members that answer, by name.
+    clients: Vec<(String, EtcdClient)>,
+    /// The ID of their etcd cluster; `None` if none answers.
+    cluster: Option<u64>,
+    /// The names of the others, with the reason.
+    silent: BTreeMap<String, String>,
+}
+
 /// The members of one etcd cluster, by the names of their Nodes.
 #[derive(Clone, Debug)]
 pub struct EtcdAccess {
@@ -123,7 +148,8 @@ impl EtcdAccess {
             Way::PortForward(client) => forwarded(pod, client),
             Way::ApiServer(address) => behind(pod, address),
         };
-        let mut members: Vec<Located> = pods.iter().filter_map(located).collect();
+        let running = pods.iter().filter(|pod| !pod.has_ended());
+        let mut members: Vec<Located> = running.filter_map(located).collect();
         members.sort_by(|left, right| left.member.cmp(&right.member));
         Ok(Self {
             credentials,
@@ -137,12 +163,16 @@ impl EtcdAccess {
     /// # Errors
     /// No member answers, or there is no quorum, or the pods belong to several etcd clusters.
     pub async fn report(&self) -> Result<MembersReport, EtcdError> {
-        let (answering, mut silent) = self.answering().await?;
+        let Answering {
+            clients,
+            cluster,
+            mut silent,
+        } = self.answering().await?;
         let mut refusals: Vec<String> = silent.values().cloned().collect();
-        for (_, client) in &answering {
+        for (_, client) in &clients {
             match survey(client).await {
                 Ok(survey) => {
-                    silent.extend(self.without_pod(&survey).await);
+                    silent.extend(self.without_pod(&survey, cluster).await);
                     return Ok(MembersReport { survey, silent });
                 }
                 Err(error) => refusals.push(error.to_string()),
@@ -155,8 +185,9 @@ impl EtcdAccess {
     }
 
     /// The members without a pod that do not answer, with the reason. The pod goes with its Node,
-    /// also while etcd runs, so the request goes to the address that etcd knows (V224).
-    async fn without_pod(&self, survey: &Survey) -> Vec<(String, String)> {
+    /// also while etcd runs, so the request goes to the address that etcd knows (V224). A member
+    /// that was initialised again there reports another cluster, and counts as silent (V248).
+    async fn without_pod(&self, survey: &Survey, cluster: Option<u64>) -> Vec<(String, String)> {
         let members = survey.members.iter().map(|(member, _)| member);
         let is_unknown = |member: &&Member| {
             let mut known = self.members.iter();
@@ -175,8 +206,12 @@ impl EtcdAccess {
                 server_name: member.name.clone(),
                 forward: None,
             };
-            let error = self.ask(&endpoint).await.err()?;
-            Some((member.name.clone(), error.to_string()))
+            let reason = match self.ask(&endpoint).await {
+                Ok((_, other)) if Some(other) == cluster => return None,
+                Ok((_, other)) => format!("its address answers for another etcd cluster, {other:x}"),
+                Err(error) => error.to_string(),
+            };
+            Some((member.name.clone(), reason))
         });
         join_all(asked).await.into_iter().flatten().collect()
     }
@@ -218,10 +253,10 @@ impl EtcdAccess {
     /// removal. For some seconds after a change, etcd refuses every removal: see
     /// [`EtcdError::is_unhealthy_cluster`].
     pub async fn remove(&self, name: &str) -> Result<(), EtcdError> {
-        let (answering, silent) = self.answering().await?;
-        let mut others = answering.into_iter().filter(|(member, _)| member != name);
+        let answering = self.answering().await?;
+        let mut others = answering.clients.iter().filter(|(member, _)| member != name);
         let Some((_, client)) = others.next() else {
-            let reasons: Vec<String> = silent.into_values().collect();
+            let reasons: Vec<String> = answering.silent.into_values().collect();
             return Err(EtcdError::NoMember(reasons.join("; ")));
         };
         let members = client.members().await?;
@@ -240,21 +275,20 @@ impl EtcdAccess {
         removed(client.remove_member(id).await)
     }
 
-    /// The members that answer for themselves, and the names of the others with the reason. It asks
-    /// all members at the same time.
-    async fn answering(&self) -> Result<(Vec<(String, EtcdClient)>, BTreeMap<String, String>), EtcdError> {
+    /// Asks all members with a pod at the same time.
+    async fn answering(&self) -> Result<Answering, EtcdError> {
         one_member_a_node(&self.members)?;
         let asked = self.members.iter().map(async |located| {
             let asked = self.ask(&located.endpoint).await;
             (located, asked)
         });
-        let (mut answering, mut silent) = (Vec::new(), BTreeMap::new());
+        let (mut clients, mut silent) = (Vec::new(), BTreeMap::new());
         let mut clusters: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
         for (located, asked) in join_all(asked).await {
             match asked {
                 Ok((client, cluster)) => {
                     clusters.entry(cluster).or_default().push(&located.pod);
-                    answering.push((located.member.clone(), client));
+                    clients.push((located.member.clone(), client));
                 }
                 Err(error) => {
                     silent.insert(located.member.clone(), error.to_string());
@@ -267,7 +301,11 @@ impl EtcdAccess {
                 .map(|(id, pods)| format!("{} (cluster {id:x})", pods.join(", ")));
             return Err(EtcdError::DifferentClusters(listed.collect::<Vec<_>>().join("; ")));
         }
-        Ok((answering, silent))
+        Ok(Answering {
+            clients,
+            cluster: clusters.into_keys().next(),
+            silent,
+        })
     }
 
     /// A client of a member, and the ID of its cluster.

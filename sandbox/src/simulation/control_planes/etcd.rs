@@ -11,7 +11,7 @@ use capstan::controllers::control_plane::Answer;
 use capstan_core::api::config_openshift_io::cluster_operator;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::control_plane::hook::HOOK;
-use capstan_core::model::EtcdMember;
+use capstan_core::model::{EtcdMember, UnknownMembers};
 use serde_json::{Map, Value, json};
 
 use crate::api::Part;
@@ -341,7 +341,7 @@ impl Plane {
     /// What the members answer now.
     fn answer(&self) -> Answer {
         if self.etcd.mute > 0 || !self.has_quorum() {
-            return Err("they do not answer".to_owned());
+            return Err(UnknownMembers::NoAnswer("they do not answer".to_owned()));
         }
         let members = &self.etcd.members;
         let shown = |name: &String, is_learner: bool| EtcdMember {

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use capstan::controllers::control_plane::{Answer, EtcdPort};
+use capstan_core::model::UnknownMembers;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
@@ -30,7 +31,7 @@ impl OwnMembers {
     /// Members that do not answer yet.
     pub(super) fn new(bug: Option<Bug>) -> Self {
         Self(Arc::new(Mutex::new(Shown {
-            members: Err("they do not answer".to_owned()),
+            members: Err(UnknownMembers::NoAnswer("they do not answer".to_owned())),
             removed: BTreeSet::new(),
             bug,
         })))
@@ -64,7 +65,7 @@ impl EtcdPort for OwnMembers {
     fn remove<'a>(&'a self, member: &'a str, _successors: &'a [String]) -> BoxFuture<'a, Result<(), String>> {
         let mut shown = self.shown();
         let removed = match &mut shown.members {
-            Err(reason) => Err(reason.clone()),
+            Err(reason) => Err(reason.to_string()),
             Ok(members) => {
                 members.retain(|one| one.name != member);
                 Ok(())

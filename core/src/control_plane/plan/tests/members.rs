@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::control_plane::hook::HOOK;
-use crate::control_plane::members::{is_release, removed_by, successors};
+use crate::control_plane::lost_members::{is_concerned, several_clusters};
+use crate::control_plane::members::{assumed, is_release, removed_by, successors};
 use crate::control_plane::removal::leave;
 use crate::control_plane::status::stopped_status;
-use crate::model::EtcdMember;
+use crate::model::{EtcdMember, UnknownMembers};
 
 fn member(host: &Host) -> Option<EtcdMember> {
     let name = match host.member {
@@ -116,7 +117,7 @@ fn nothing_is_decided_while_the_members_do_not_answer() {
     let name = world.hosts[0].name().to_owned();
     world.delete(&name);
     let observed = Observed {
-        own_members: Some(Err(String::from("no member responds"))),
+        own_members: Some(Err(UnknownMembers::NoAnswer(String::from("no member responds")))),
         ..world.observed()
     };
     let state = State::observe(&world.spec(), observed);
@@ -230,7 +231,7 @@ fn v226_a_member_that_etcd_needs_stays_and_the_finalizer_with_it() {
     let object = serde_json::from_value(world.object.clone()).unwrap();
     let alone = managed(&world);
     let silent = Observed {
-        own_members: Some(Err(String::from("no member responds"))),
+        own_members: Some(Err(UnknownMembers::NoAnswer(String::from("no member responds")))),
         ..alone.clone()
     };
     let unmanaged = Observed {
@@ -309,6 +310,34 @@ fn is_degraded(state: &State, world: &World, parts: &[&str]) {
     for part in parts.iter().chain(&["etcdctl member remove"]) {
         assert!(reason.message.contains(part), "{part}: {}", reason.message);
     }
+}
+
+#[test]
+fn v249_pods_of_several_etcd_clusters_degrade_the_control_plane_until_a_user_corrects_them() {
+    let world = hooked(3);
+    let text = "pods of different etcd clusters: etcd-events-a and etcd-a on Node a";
+    let mut observed = Observed {
+        own_members: Some(Err(several_clusters(text.to_owned()))),
+        ..managed(&world)
+    };
+    is_stopped(&world, observed.clone(), text);
+    // A reader that cannot ask the members knows what the controller reported.
+    let condition = json!({"type": "Degraded", "status": "True", "reason": "SeveralEtcdClusters",
+        "message": text, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let mut object = world.object.clone();
+    object["status"] = json!({"conditions": [condition]});
+    observed.own_members = assumed(&observed.machines, &serde_json::from_value(object).unwrap());
+    is_stopped(&world, observed, text);
+}
+
+/// Nothing is done while only a user can tell which the etcd members are.
+fn is_stopped(world: &World, observed: Observed, text: &str) {
+    let plan = plan(&world.spec(), &State::observe(&world.spec(), observed));
+    let [reason] = plan.degraded.as_slice() else {
+        panic!("{plan:?}");
+    };
+    assert_eq!((reason.reason, reason.message.as_str()), ("SeveralEtcdClusters", text));
+    assert!(plan.steps.is_empty() && is_concerned(&plan), "{plan:?}");
 }
 
 #[test]
