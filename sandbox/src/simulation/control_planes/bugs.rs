@@ -30,7 +30,7 @@ bugs! {
         "The controller rests at one machine more than replicas.";
     OneLess "one-less" in "scale" violates ["H5", "H11", "ESR"]
         "The controller rests at one machine less than replicas.";
-    RandomNames "random-names" in "processes" violates ["H2", "H3", "H11"]
+    RandomNames "random-names" in "processes" violates ["H2", "H3", "H10", "H11"]
         "Every attempt to create a machine has another name, and no attempt is recorded.";
     Swapped "swapped" in "both" violates ["H2", "H6", "ESR"]
         "Outdated machines count as current, and current ones as outdated.";

@@ -53,7 +53,8 @@ pub const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         id: "H10",
-        text: "the garbage collector deletes no machine, and a machine is released before the finalizer is removed",
+        text: "the garbage collector deletes no machine; a machine has no owner without a finalizer, and is released \
+               before the finalizer is removed",
     },
     Invariant {
         id: "H11",

@@ -1,5 +1,6 @@
 //! The checks of one write, and of the etcd members after each change.
 
+use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, FINALIZER};
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::machine_openshift_io::machine_health_check::MachineHealthCheck;
 use capstan_core::control_plane::hook::HOOK;
@@ -96,6 +97,9 @@ impl World<Plane> {
     }
 
     fn judge_machine(&self, change: &Change, machine: &Machine, moments: &[Moment]) -> Found {
+        if let Some(found) = judge_owner(change, machine, moments) {
+            return Some(found);
+        }
         if change.kind == ChangeKind::Added {
             return self.judge_creation(machine, moments);
         }
@@ -218,6 +222,30 @@ impl World<Plane> {
         }
         None
     }
+}
+
+/// H10: a machine gets the ControlPlane as its owner while the ControlPlane has no finalizer. The
+/// webhook refuses the deletion of such a ControlPlane, but it does not review every deletion.
+fn judge_owner(change: &Change, machine: &Machine, moments: &[Moment]) -> Found {
+    let is_finalized = |object: &ControlPlane| object.metadata.finalizers.iter().any(|name| name == FINALIZER);
+    let objects = moments.iter().filter_map(|moment| moment.object.as_ref());
+    let uid = objects.clone().last()?.metadata.uid();
+    let old = change.old.as_deref();
+    let before = old
+        .and_then(|old| old.pointer("/metadata/ownerReferences"))
+        .and_then(Value::as_array);
+    let mut before = before.into_iter().flatten();
+    let was_owned = before.any(|owner| owner.get("uid").and_then(Value::as_str) == Some(uid));
+    let mut owners = machine.metadata.owner_references.iter();
+    let is_new = !was_owned && owners.any(|owner| owner.uid == uid);
+    let is_early = is_new && !objects.into_iter().any(|object| is_finalized(object));
+    let name = machine.metadata.name();
+    is_early.then(|| {
+        (
+            "H10",
+            format!("machine {name} gets the ControlPlane as its owner, and the ControlPlane has no finalizer"),
+        )
+    })
 }
 
 /// A write to a machine that neither creates nor deletes it.
