@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use capstan_core::admission::{self, Admission, Feature, LiveObject, LiveRead, Options, Snapshot, Source};
+use capstan_core::admission::{self, Admission, Feature, LiveObjects, LiveReads, Options, Snapshot, Source};
 use capstan_core::api::kinds::Reader;
 use capstan_core::authority::platforms;
 use futures::future::BoxFuture;
@@ -636,7 +636,7 @@ impl SnapshotSource for CachedSnapshot {
         self.caches.snapshot()
     }
 
-    fn read(&self, reads: Vec<LiveRead>) -> Option<BoxFuture<'static, Vec<LiveObject>>> {
+    fn read(&self, reads: LiveReads) -> Option<BoxFuture<'static, LiveObjects>> {
         Some(Box::pin(self.live.clone().read(reads)))
     }
 

@@ -1,4 +1,5 @@
-//! Reads the objects that the verdict on a creation depends on from the API server.
+//! Reads the objects that the verdict on an edit depends on from the API server: the other object
+//! of a pair, and the object that a Scale is about.
 //!
 //! It decides nothing. A read that fails is reported as unknown, never as an absent object. So is
 //! an object that an earlier review of this process is about to allow. A read of a kind that the
@@ -8,11 +9,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use capstan_core::admission::{LiveObjects, LiveReads, ScaledRead};
 use capstan_core::api::kind::KindInfo;
 use capstan_core::authority::live::{LiveObject, LiveRead, LiveResult};
 use capstan_core::authority::spec::PairMember;
-use futures::future::join_all;
+use futures::future::{OptionFuture, join_all};
 use kube::api::DynamicObject;
+use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
@@ -48,9 +51,34 @@ impl LiveReader {
 
     /// Reads objects. Each result is there after two seconds at the latest. An object of a kind
     /// that is not served has no result.
-    pub async fn read(self, reads: Vec<LiveRead>) -> Vec<LiveObject> {
-        let results = join_all(reads.into_iter().map(|read| self.read_one(read))).await;
-        results.into_iter().flatten().collect()
+    pub async fn read(self, reads: LiveReads) -> LiveObjects {
+        let pairs = join_all(reads.pairs.into_iter().map(|read| self.read_one(read)));
+        let scaled = OptionFuture::from(reads.scaled.as_ref().map(|read| self.read_scaled(read)));
+        let (pairs, scaled) = tokio::join!(pairs, scaled);
+        LiveObjects {
+            pairs: pairs.into_iter().flatten().collect(),
+            scaled: scaled.flatten().map(Arc::new),
+        }
+    }
+
+    /// The object that a Scale is about; `None` if it is unknown.
+    async fn read_scaled(&self, read: &ScaledRead) -> Option<Value> {
+        let objects: kube::Api<DynamicObject> = api(&self.client, &read.kind, Some(&read.namespace));
+        let reading = async {
+            let _permit = self.permits.acquire().await;
+            objects.get_opt(&read.name).await
+        };
+        match timeout(LONGEST, reading).await {
+            Ok(Ok(object)) => serde_json::to_value(object?).ok(),
+            Ok(Err(error)) => {
+                tracing::warn!(kind = %read.kind.plural, name = read.name, %error, "a live read failed");
+                None
+            }
+            Err(_elapsed) => {
+                tracing::warn!(kind = %read.kind.plural, name = read.name, "a live read took too long");
+                None
+            }
+        }
     }
 
     async fn read_one(&self, read: LiveRead) -> Option<LiveObject> {

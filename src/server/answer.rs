@@ -1,7 +1,7 @@
 //! The interface between the server and the code that gives verdicts. The server itself never reads
 //! a review.
 
-use capstan_core::admission::{Answer, LiveObject, LiveRead, NoReview};
+use capstan_core::admission::{Answer, LiveObjects, LiveReads, NoReview};
 use futures::future::BoxFuture;
 
 /// Gives the verdict on reviews. The server calls it in threads of their own, a limited number at
@@ -23,13 +23,13 @@ pub trait Reviewer: Send + Sync + 'static {
     /// # Errors
     ///
     /// As [`Reviewer::review`].
-    fn review_with(&self, route: &str, body: &[u8], _live: Vec<LiveObject>) -> Result<Answer, NoReview> {
+    fn review_with(&self, route: &str, body: &[u8], _live: LiveObjects) -> Result<Answer, NoReview> {
         self.review(route, body)
     }
 
     /// Reads objects from the API server. Unlike a review, it may wait. `None` if the reviewer has
     /// no API server, so that its first answer counts.
-    fn read(&self, _reads: Vec<LiveRead>) -> Option<BoxFuture<'static, Vec<LiveObject>>> {
+    fn read(&self, _reads: LiveReads) -> Option<BoxFuture<'static, LiveObjects>> {
         None
     }
 

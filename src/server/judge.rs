@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use capstan_core::admission::{
-    Admission, Answer, CONVERSION_PATH, Feature, InfrastructureVersions, LiveObject, LiveRead, NoReview, Record, Route,
-    Snapshot, answer_conversion, routes_of,
+    Admission, Answer, CONVERSION_PATH, Feature, InfrastructureVersions, LiveObjects, LiveReads, NoReview, Record,
+    Route, Snapshot, answer_conversion, routes_of,
 };
 use futures::future::BoxFuture;
 
@@ -16,7 +16,7 @@ pub trait SnapshotSource: Send + Sync + 'static {
     fn snapshot(&self) -> Arc<Snapshot>;
 
     /// Reads objects from the API server; `None` if there is no API server.
-    fn read(&self, _reads: Vec<LiveRead>) -> Option<BoxFuture<'static, Vec<LiveObject>>> {
+    fn read(&self, _reads: LiveReads) -> Option<BoxFuture<'static, LiveObjects>> {
         None
     }
 
@@ -98,7 +98,7 @@ impl Judge {
         Ok(Answer {
             body: answer.body,
             record,
-            live_reads: Vec::new(),
+            live_reads: LiveReads::default(),
         })
     }
 }
@@ -117,13 +117,14 @@ impl Reviewer for Judge {
         self.answer(route, body, &self.snapshot(route))
     }
 
-    fn review_with(&self, route: &str, body: &[u8], live: Vec<LiveObject>) -> Result<Answer, NoReview> {
-        let mut snapshot = Snapshot::clone(&self.source.snapshot());
-        snapshot.mirrors.live = live;
+    fn review_with(&self, route: &str, body: &[u8], live: LiveObjects) -> Result<Answer, NoReview> {
+        let mut snapshot = Snapshot::clone(&self.snapshot(route));
+        snapshot.mirrors.live = live.pairs;
+        snapshot.scaled = live.scaled;
         self.answer(route, body, &snapshot)
     }
 
-    fn read(&self, reads: Vec<LiveRead>) -> Option<BoxFuture<'static, Vec<LiveObject>>> {
+    fn read(&self, reads: LiveReads) -> Option<BoxFuture<'static, LiveObjects>> {
         self.source.read(reads)
     }
 

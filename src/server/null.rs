@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::io::Write;
 
-use capstan_core::admission::{Answer, NoReview, Record};
+use capstan_core::admission::{Answer, LiveReads, NoReview, Record};
 
 use super::answer::Reviewer;
 
@@ -64,7 +64,7 @@ impl Reviewer for NullReviewer {
         Ok(Answer {
             body: answer,
             record,
-            live_reads: Vec::new(),
+            live_reads: LiveReads::default(),
         })
     }
 

@@ -13,7 +13,7 @@ use axum::routing::any;
 use tokio::time::{Instant, timeout_at};
 
 use bytes::Bytes;
-use capstan_core::admission::{Answer, LiveObject, Record};
+use capstan_core::admission::{Answer, LiveObjects, Record};
 use tracing::field::Empty;
 
 use super::answer::Reviewer;
@@ -132,7 +132,7 @@ async fn judge(route: &Arc<Route>, request: Request<Body>, start: Instant) -> Re
 async fn verdict(
     route: &Arc<Route>,
     body: &Arc<(Bytes, Share)>,
-    live: Option<Vec<LiveObject>>,
+    live: Option<LiveObjects>,
     deadline: Instant,
 ) -> Result<Answer, Refusal> {
     let Some(judging) = route.judges.acquire(body.0.len(), deadline).await else {
@@ -163,7 +163,7 @@ async fn verdict(
 
 /// Asks the reviewer. A panic is a defect of one rule and must not affect other reviews. Nothing
 /// that reviews share can be left half-changed, since a reviewer changes nothing.
-fn review_body(route: &Route, body: &[u8], live: Option<Vec<LiveObject>>) -> Result<Answer, Refusal> {
+fn review_body(route: &Route, body: &[u8], live: Option<LiveObjects>) -> Result<Answer, Refusal> {
     let review = || match live {
         None => route.reviewer.review(&route.path, body),
         Some(live) => route.reviewer.review_with(&route.path, body, live),

@@ -144,6 +144,7 @@ async fn kubeadm_control_planes_are_defaulted_checked_scaled_and_converted() {
         assert_eq!(output.success(), refusal.is_none(), "{output}");
         assert!(output.stderr.contains(refusal.unwrap_or_default()), "{output}");
     }
+    scale_beside_external_etcd(&plane, &cluster).await;
     for (version, refusal) in [
         ("v1.35.0", Some("kcp-version-skip")),
         ("v1.32.9", Some("kcp-version-downgrade")),
@@ -163,6 +164,27 @@ async fn kubeadm_control_planes_are_defaulted_checked_scaled_and_converted() {
     );
 
     conversion(&plane).await;
+}
+
+/// W132: the review of a Scale contains only the Scale. The server reads the control plane, which
+/// has external etcd and may have any number of machines.
+async fn scale_beside_external_etcd(plane: &ControlPlane, cluster: &Cluster) {
+    let mut outside = control_plane("outside");
+    let etcd = json!({"external": {"endpoints": ["https://10.0.0.1:2379"], "caFile": "/a", "certFile": "/b",
+        "keyFile": "/c"}});
+    outside["spec"]["kubeadmConfigSpec"]["clusterConfiguration"]["etcd"] = etcd;
+    cluster.apply(&outside.to_string()).await.unwrap();
+    for (replicas, refusal) in [
+        ("4", None),
+        ("2", None),
+        ("0", Some("kcp-replicas-positive")),
+        ("1", None),
+    ] {
+        let output = kubectl(plane, &["scale", "kcp/outside", &format!("--replicas={replicas}")]).await;
+        assert_eq!(output.success(), refusal.is_none(), "{output}");
+        assert!(output.stderr.contains(refusal.unwrap_or_default()), "{output}");
+    }
+    kubectl(plane, &["delete", "kcp/outside"]).await.checked().unwrap();
 }
 
 /// A write of what was read in `v1beta1` changes nothing. A change in `v1beta1` keeps the fields

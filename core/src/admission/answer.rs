@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use super::gate::{Context, Outcome, Route};
 use super::gates;
 use super::judge::Admission;
+use super::live::{LiveReads, ScaledRead};
 use super::options::Enforcement;
 use super::request::{NoReview, Request};
 use super::response::{Status, deny_status, encode};
 use super::snapshot::{Snapshot, Source};
-use crate::authority::live::LiveRead;
 use crate::model::{Verdict, Warning};
 
 /// An answer.
@@ -21,7 +21,7 @@ pub struct Answer {
     pub record: Record,
     /// The objects to read from the API server before this answer may be sent. The review is then
     /// answered again with the results in the snapshot.
-    pub live_reads: Vec<LiveRead>,
+    pub live_reads: LiveReads,
 }
 
 /// The data of a review for the log and the metrics. It contains no part of an object except its
@@ -69,11 +69,12 @@ impl Admission {
         // A refusal that rests on a known object stays, whatever the reads would show.
         let (allowed, violations) = (status.is_none(), &outcome.verdict.violations);
         let may_change = allowed || !violations.is_empty() && violations.iter().all(|one| one.is_provisional);
-        let reads_live = may_change && snapshot.source == Source::Cluster && snapshot.mirrors.live.is_empty();
+        let is_first = snapshot.mirrors.live.is_empty() && snapshot.scaled.is_none();
+        let reads_live = may_change && snapshot.source == Source::Cluster && is_first;
         let live_reads = if reads_live {
             self.live_reads(&request, snapshot)
         } else {
-            Vec::new()
+            LiveReads::default()
         };
         let (outcome, status) = match self.options().enforcement {
             Enforcement::Warn => as_warnings(outcome, status),
@@ -102,10 +103,10 @@ impl Admission {
         })
     }
 
-    fn live_reads(&self, request: &Request, snapshot: &Snapshot) -> Vec<LiveRead> {
+    fn live_reads(&self, request: &Request, snapshot: &Snapshot) -> LiveReads {
         let gated = gates::by_resource(&request.group, &request.resource);
         let (Some(gated), Ok(objects)) = (gated, request.objects()) else {
-            return Vec::new();
+            return LiveReads::default();
         };
         let edit = request.edit(objects);
         let context = Context {
@@ -113,7 +114,15 @@ impl Admission {
             rules: self.rule_set(),
             snapshot,
         };
-        gated.gate.live_reads(&gated.kind, &edit, &context)
+        let is_scale = edit.subresource == "scale" && gated.gate.reads_scaled();
+        LiveReads {
+            pairs: gated.gate.live_reads(&gated.kind, &edit, &context),
+            scaled: is_scale.then(|| ScaledRead {
+                kind: gated.kind.clone(),
+                namespace: edit.namespace.to_owned(),
+                name: edit.name.to_owned(),
+            }),
+        }
     }
 
     fn decide(&self, route: &Route, request: &Request, snapshot: &Snapshot) -> (Outcome, Option<Status>) {

@@ -123,7 +123,12 @@ pub(super) trait Gate: Sync {
         ""
     }
 
-    /// The objects to read from the API server before an edit may be allowed.
+    /// Whether the rules for a Scale read the object that it is about.
+    fn reads_scaled(&self) -> bool {
+        false
+    }
+
+    /// The objects of pairs to read from the API server before an edit may be allowed.
     fn live_reads(&self, _kind: &KindInfo, _edit: &Edit<'_>, _context: &Context<'_>) -> Vec<LiveRead> {
         Vec::new()
     }

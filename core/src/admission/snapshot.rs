@@ -61,6 +61,8 @@ pub struct Snapshot {
     pub control_planes: Option<Vec<Arc<ControlPlane>>>,
     /// The versions of kinds of infrastructure, for reviews of KubeadmControlPlanes on a cluster.
     pub infrastructure_versions: Option<InfrastructureVersions>,
+    /// The object that the judged Scale is about, read from the API server.
+    pub scaled: Option<Arc<Value>>,
     /// The objects that exist in the Machine API and in Cluster API.
     pub mirrors: Mirrors,
     /// The parse result of the stored ControlPlaneMachineSet. Leave it empty; the first review

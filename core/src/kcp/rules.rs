@@ -33,14 +33,16 @@ pub fn mutate(edit: &Edit<'_>) -> (Verdict, Option<Patch>) {
     (Verdict::default(), object.map(defaults::patch))
 }
 
-/// The validating pass for a KubeadmControlPlane.
-pub fn validate(edit: &Edit<'_>, gates: Gates) -> Verdict {
+/// The validating pass for a KubeadmControlPlane. `scaled`: the stored object that a Scale is
+/// about, if it is known.
+pub fn validate(edit: &Edit<'_>, scaled: Option<&Value>, gates: Gates) -> Verdict {
     let mut verdict = Verdict::default();
     let old = edit.old.map(Stored::whole);
     match (edit.object, edit.subresource) {
         (Some(object), "scale") => {
-            scale::judge(object, old.as_deref(), &mut verdict.violations);
-            if let (true, Some(old)) = (verdict.allowed(), old.as_deref()) {
+            let scaled = scaled.or(old.as_deref());
+            scale::judge(object, scaled, &mut verdict.violations);
+            if let (true, Some(old)) = (verdict.allowed(), scaled) {
                 let wanted = object.pointer("/spec/replicas").and_then(Value::as_i64);
                 let warning = advice::scaled_to_fewer(old, wanted.unwrap_or(0));
                 verdict.warnings.extend(warning);

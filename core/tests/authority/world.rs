@@ -358,7 +358,7 @@ impl Edit {
         let answer = ADMISSION
             .answer(route, &serde_json::to_vec(&body).unwrap(), snapshot)
             .unwrap();
-        let reads = answer.live_reads.clone();
+        let reads = answer.live_reads.pairs.clone();
         let answer: Value = serde_json::from_slice(&answer.body).unwrap();
         let warnings: Vec<&str> = answer["response"]["warnings"]
             .as_array()

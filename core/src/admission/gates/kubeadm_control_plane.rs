@@ -70,6 +70,10 @@ impl Gate for KubeadmControlPlanes {
         false
     }
 
+    fn reads_scaled(&self) -> bool {
+        true
+    }
+
     fn convert(&self, object: &Value, api_version: &str) -> Option<Value> {
         // The version of the infrastructure is unknown here, and no rule reads it.
         let any_version = |_: &str, _: &str| Some(String::from(VERSION));
@@ -87,7 +91,7 @@ impl Gate for KubeadmControlPlanes {
             Phase::Mutate if is_template => (Verdict::default(), None),
             Phase::Mutate => rules::mutate(edit),
             Phase::Validate if is_template => (rules::validate_template(edit, gates), None),
-            Phase::Validate => (rules::validate(edit, gates), None),
+            Phase::Validate => (rules::validate(edit, context.snapshot.scaled.as_deref(), gates), None),
         };
         let versions = context.snapshot.infrastructure_versions.as_ref();
         if let (Some(versions), Phase::Validate, false) = (versions, phase, is_template) {

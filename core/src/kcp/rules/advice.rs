@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::scale::is_scale;
 use super::table::{FEWER_MACHINES, ROLLOUT};
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::{IntOrString, KubeadmControlPlane, Spec};
 use crate::kcp::outdated::{changes_between, summary};
@@ -45,10 +46,10 @@ pub(super) fn fewer_machines(old: &Spec, after: i64) -> Option<Warning> {
     fewer(before, after, has_local_etcd)
 }
 
-/// As [`fewer_machines`], for a Scale. An API server sends the Scale before the edit, and
-/// `capstan check` is given the control plane.
+/// As [`fewer_machines`], for a Scale. `old` is the control plane, or else the Scale before the
+/// edit.
 pub(super) fn scaled_to_fewer(old: &Value, after: i64) -> Option<Warning> {
-    if old.get("kind").and_then(Value::as_str) == Some("Scale") {
+    if is_scale(old) {
         let before = old.pointer("/spec/replicas").and_then(Value::as_i64)?;
         return fewer(before, after, false);
     }
@@ -106,7 +107,7 @@ mod tests {
             user: &User::default(),
             dry_run: true,
         };
-        let verdict = validate(&edit, Gates::default());
+        let verdict = validate(&edit, None, Gates::default());
         assert!(verdict.allowed(), "{:?}", verdict.violations);
         verdict.warnings.into_iter().map(|warning| warning.text).collect()
     }

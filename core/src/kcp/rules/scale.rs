@@ -8,8 +8,9 @@ use crate::kcp::canonical::without_empty_fields;
 use crate::kcp::spec::{TYPE_RULE, read};
 use crate::model::{Violation, ViolationKind};
 
-/// Judges a Scale. `old` is the control plane that it scales.
-pub(super) fn judge(scale: &Value, old: Option<&Value>, found: &mut Vec<Violation>) {
+/// Judges a Scale. `scaled` is the control plane, or else the Scale before the edit. Only the
+/// control plane shows whether etcd is external, so a refusal without it is provisional.
+pub(super) fn judge(scale: &Value, scaled: Option<&Value>, found: &mut Vec<Violation>) {
     let scale = without_empty_fields(scale);
     let replicas_of_scale = scale.pointer("/spec/replicas");
     // An API server reads an absent number as 0.
@@ -20,15 +21,25 @@ pub(super) fn judge(scale: &Value, old: Option<&Value>, found: &mut Vec<Violatio
         let got = replicas_of_scale.cloned().unwrap_or_default();
         return found.push(invalid.got(&got).advice("write the number without quotation marks"));
     };
-    let current: Option<KubeadmControlPlane> = old.and_then(|old| read(old).ok());
-    let external = current.is_some_and(|current| {
-        current
-            .spec
-            .kubeadm_config_spec
-            .cluster_configuration
-            .has_external_etcd()
+    let is_known = scaled.is_some_and(|scaled| !is_scale(scaled));
+    let control_plane: Option<KubeadmControlPlane> = scaled.and_then(|scaled| read(scaled).ok());
+    let external = control_plane.is_some_and(|control_plane| {
+        let configuration = &control_plane.spec.kubeadm_config_spec.cluster_configuration;
+        configuration.has_external_etcd()
     });
-    found.extend(replicas(wanted, external));
+    let refused = replicas(wanted, external).into_iter();
+    found.extend(refused.map(|violation| {
+        if is_known || wanted <= 0 {
+            violation
+        } else {
+            violation.provisional()
+        }
+    }));
+}
+
+/// Whether an object is a Scale, and not the control plane that it is about.
+pub(super) fn is_scale(object: &Value) -> bool {
+    object.get("kind").and_then(Value::as_str) == Some("Scale")
 }
 
 /// The reasons to refuse a number of machines.

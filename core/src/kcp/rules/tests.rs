@@ -8,6 +8,7 @@ use super::*;
 use crate::api::controlplane_cluster_x_k8s_io::{API_VERSION, API_VERSION_V1BETA1};
 use crate::model::User;
 
+mod scale;
 mod verdicts;
 
 const ALL_GATES: Gates = Gates {
@@ -83,11 +84,11 @@ fn found(object: &Value, old: Option<&Value>, subresource: &str, judge: impl FnO
 }
 
 fn create(object: &Value, gates: Gates) -> Found {
-    found(object, None, "", |edit| validate(edit, gates))
+    found(object, None, "", |edit| validate(edit, None, gates))
 }
 
 fn update(old: &Value, new: &Value) -> Found {
-    found(new, Some(old), "", |edit| validate(edit, Gates::default()))
+    found(new, Some(old), "", |edit| validate(edit, None, Gates::default()))
 }
 
 fn expected(expected: &[(&str, &str)]) -> Found {
@@ -607,26 +608,6 @@ fn v33_core_dns_can_be_migrated_to_every_version_of_its_migration() {
 }
 
 #[test]
-fn a_scale_obeys_the_rules_of_replicas() {
-    let scale =
-        |replicas: Value| json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": replicas}});
-    let external = with(&valid(), &borrowed(&cluster("etcd/external/endpoints", json!(["a"]))));
-    for (object, replicas, count) in [
-        (&valid(), json!(5), 0),
-        (&valid(), json!(2), 1),
-        (&valid(), json!(0), 2),
-        (&valid(), Value::Null, 2),
-        (&external, json!(2), 0),
-        (&external, json!(0), 1),
-    ] {
-        let found = found(&scale(replicas.clone()), Some(object), "scale", |edit| {
-            validate(edit, Gates::default())
-        });
-        assert_eq!(found.len(), count, "{replicas}: {found:?}");
-    }
-}
-
-#[test]
 fn an_update_that_keeps_the_spec_passes_during_the_deletion_only() {
     let path = "spec.rollout.strategy.rollingUpdate.maxSurge";
     let broken = with(
@@ -644,7 +625,7 @@ fn an_update_that_replaces_machines_is_allowed_with_a_warning_that_names_the_cha
     let warnings = |old: &Value, new: &Value| -> Vec<String> {
         let mut texts = Vec::new();
         let refused = found(new, Some(old), "", |edit| {
-            let verdict = validate(edit, Gates::default());
+            let verdict = validate(edit, None, Gates::default());
             texts.extend(verdict.warnings.iter().map(|warning| warning.text.clone()));
             verdict
         });

@@ -26,7 +26,7 @@ fn message(object: &Value) -> String {
         user: &User::default(),
         dry_run: true,
     };
-    let violations = validate(&edit, ALL_GATES).violations;
+    let violations = validate(&edit, None, ALL_GATES).violations;
     violations.iter().map(ToString::to_string).collect()
 }
 
@@ -178,28 +178,6 @@ fn v48_a_whole_number_may_have_a_fraction_of_zero() {
 }
 
 #[test]
-fn v49_the_number_of_a_scale_is_a_number() {
-    let scale = |replicas: Value| {
-        let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": replicas}});
-        found(&scale, Some(&valid()), "scale", |edit| validate(edit, Gates::default()))
-    };
-    assert_eq!(scale(json!("3")), expected(&[("kcp-field-types", "spec.replicas")]));
-    assert_eq!(scale(json!(3.0)), []);
-    assert_eq!(scale(Value::Null), scale(json!(0)));
-}
-
-#[test]
-fn v66_the_number_of_a_scale_has_32_bits() {
-    let scale = |replicas: i64| {
-        let mut found = Vec::new();
-        let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": replicas}});
-        crate::kcp::rules::scale::judge(&scale, None, &mut found);
-        found.len()
-    };
-    assert_eq!((scale(3), scale(4_294_967_297)), (0, 1));
-}
-
-#[test]
 fn v64_a_template_may_change_to_values_that_mean_the_same() {
     let template = |api_server: Value, taints: Value| {
         json!({"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlaneTemplate",
@@ -227,7 +205,7 @@ fn v68_a_time_before_which_machines_are_outdated_is_warned_of() {
     let warnings = |old: &Value, new: &Value| {
         let mut texts = Vec::new();
         found(new, Some(old), "", |edit| {
-            let verdict = validate(edit, ALL_GATES);
+            let verdict = validate(edit, None, ALL_GATES);
             texts.extend(verdict.warnings.iter().map(|warning| warning.text.clone()));
             verdict
         });

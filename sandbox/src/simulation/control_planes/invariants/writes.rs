@@ -229,7 +229,7 @@ impl World<Plane> {
 fn judge_owner(change: &Change, machine: &Machine, moments: &[Moment]) -> Found {
     let is_finalized = |object: &ControlPlane| object.metadata.finalizers.iter().any(|name| name == FINALIZER);
     let objects = moments.iter().filter_map(|moment| moment.object.as_ref());
-    let uid = objects.clone().last()?.metadata.uid();
+    let uid = objects.clone().next_back()?.metadata.uid();
     let old = change.old.as_deref();
     let before = old
         .and_then(|old| old.pointer("/metadata/ownerReferences"))

@@ -1,0 +1,71 @@
+//! The rules for a Scale, with and without the control plane that it is about.
+
+use super::*;
+
+#[test]
+fn a_scale_obeys_the_rules_of_replicas() {
+    let scale =
+        |replicas: Value| json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": replicas}});
+    let external = with(&valid(), &borrowed(&cluster("etcd/external/endpoints", json!(["a"]))));
+    for (object, replicas, count) in [
+        (&valid(), json!(5), 0),
+        (&valid(), json!(2), 1),
+        (&valid(), json!(0), 2),
+        (&valid(), Value::Null, 2),
+        (&external, json!(2), 0),
+        (&external, json!(0), 1),
+    ] {
+        let found = found(&scale(replicas.clone()), Some(object), "scale", |edit| {
+            validate(edit, None, Gates::default())
+        });
+        assert_eq!(found.len(), count, "{replicas}: {found:?}");
+    }
+}
+
+/// An API server sends only the Scale before and after the edit. The refusal of an even number is
+/// provisional until the control plane was read.
+#[test]
+fn w132_an_even_scale_is_judged_with_the_control_plane_that_it_is_about() {
+    let scale =
+        |replicas: i64| json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": replicas}});
+    let external = with(&valid(), &borrowed(&cluster("etcd/external/endpoints", json!(["a"]))));
+    let (old, new, none) = (scale(3), scale(2), scale(0));
+    let judged = |new: &Value, scaled: Option<&Value>| {
+        let mut provisional = Vec::new();
+        let found = found(new, Some(&old), "scale", |edit| {
+            let verdict = validate(edit, scaled, Gates::default());
+            provisional.extend(verdict.violations.iter().map(|violation| violation.is_provisional));
+            verdict
+        });
+        (found, provisional)
+    };
+    let odd = expected(&[("kcp-replicas-odd", "spec.replicas")]);
+    assert_eq!(judged(&new, None), (odd.clone(), vec![true]));
+    assert_eq!(judged(&new, Some(&valid())), (odd, vec![false]));
+    assert_eq!(judged(&new, Some(&external)), (Vec::new(), Vec::new()));
+    assert_eq!(judged(&none, None).1, [false, false]);
+}
+
+#[test]
+fn v49_the_number_of_a_scale_is_a_number() {
+    let scale = |replicas: Value| {
+        let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": replicas}});
+        found(&scale, Some(&valid()), "scale", |edit| {
+            validate(edit, None, Gates::default())
+        })
+    };
+    assert_eq!(scale(json!("3")), expected(&[("kcp-field-types", "spec.replicas")]));
+    assert_eq!(scale(json!(3.0)), []);
+    assert_eq!(scale(Value::Null), scale(json!(0)));
+}
+
+#[test]
+fn v66_the_number_of_a_scale_has_32_bits() {
+    let scale = |replicas: i64| {
+        let mut found = Vec::new();
+        let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": replicas}});
+        crate::kcp::rules::scale::judge(&scale, None, &mut found);
+        found.len()
+    };
+    assert_eq!((scale(3), scale(4_294_967_297)), (0, 1));
+}
