@@ -127,7 +127,9 @@ impl Server {
         };
         let (health, stop_health) = health::start(settings.health, health, &shared)?;
         Ok(Self {
-            webhooks: TcpListener::bind(settings.listen).await?,
+            webhooks: TcpListener::bind(settings.listen)
+                .await
+                .map_err(|error| health::at(settings.listen, &error))?,
             shared,
             health,
             stop_health,

@@ -443,6 +443,69 @@ fn w130_an_edit_that_pauses_a_rollout_is_not_said_to_replace_machines() {
     assert!(warnings.contains("replaces 3 machine(s)"), "{warnings}");
 }
 
+/// A limit stops a rollout, so the warning about an edit of the limit must not count the machines
+/// that it keeps.
+#[test]
+fn w133_an_edit_of_the_limit_counts_only_the_machines_that_it_replaces() {
+    let set = aws_set(|_| {});
+    let all = machines(&set);
+    let mut outdated = set;
+    outdated["spec"]["template"]["machines_v1beta1_machine_openshift_io"]["spec"]["providerSpec"]["value"]["instanceType"] =
+        json!("m6i.8xlarge");
+    let with = |key: &str, value: &str| {
+        let mut set = outdated.clone();
+        set["metadata"]["annotations"] = json!({key: value});
+        set
+    };
+    let limit = |number: &str| with("capstan.dev/rollout-limit", number);
+    let stay = |count: usize, limit: usize| {
+        format!(
+            "{count} machine(s) stay outdated: the annotation capstan.dev/rollout-limit limits the rollout to {limit}"
+        )
+    };
+    let warnings = |old: &Value, new: &Value| judge_in(old, new, &all, "").warnings;
+    for (old, new, replaced, held) in [
+        (outdated.clone(), limit("0"), None, Some(stay(3, 0))),
+        (outdated.clone(), limit("1"), None, Some(stay(2, 1))),
+        (
+            limit("0"),
+            limit("1"),
+            Some("this edit replaces 1 machine(s)"),
+            Some(stay(2, 1)),
+        ),
+        (
+            limit("1"),
+            outdated.clone(),
+            Some("this edit replaces 2 machine(s)"),
+            None,
+        ),
+        // The machines were outdated before the edit.
+        (
+            outdated.clone(),
+            with("capstan.dev/progress-deadline", "1h"),
+            None,
+            None,
+        ),
+    ] {
+        let warnings = warnings(&old, &new);
+        assert_eq!(warnings.contains(" replaces "), replaced.is_some(), "{warnings}");
+        assert_eq!(warnings.contains("stay outdated"), held.is_some(), "{warnings}");
+        assert!(!warnings.contains("this edit changes"), "{warnings}");
+        for text in replaced.into_iter().map(String::from).chain(held) {
+            assert!(warnings.contains(&text), "{text}: {warnings}");
+        }
+    }
+    // A change of the template says how many machines the limit keeps.
+    let mut smaller = limit("1");
+    smaller["spec"] = aws_set(|_| {})["spec"].clone();
+    let warnings = warnings(&smaller, &limit("1"));
+    assert!(
+        warnings.contains("this edit changes instanceType and replaces 1 machine(s)"),
+        "{warnings}"
+    );
+    assert!(warnings.contains(&stay(2, 1)), "{warnings}");
+}
+
 #[test]
 fn w20_a_record_of_capstan_that_cannot_be_read_is_refused() {
     let creation = |at: &str| {

@@ -319,10 +319,12 @@ impl Read {
             let value = match next {
                 Ok(Unique(value)) => Ok(value),
                 // YAML in flow style starts like JSON.
-                Err(_) if stream.byte_offset() == 0 => yaml(file, *number, line, part),
-                Err(error) => Err(anyhow!(
-                    "{file}: document {number}, from line {line}: must be valid JSON: {error}"
-                )),
+                Err(error) if stream.byte_offset() == 0 => read_yaml(part).map_err(|other| match other {
+                    // JSON that is nested too deeply.
+                    other if is_over_budget(&other) => not_json(file, *number, line, &error),
+                    other => not_yaml(file, *number, line, &other),
+                }),
+                Err(error) => Err(not_json(file, *number, line, &error)),
             };
             let is_end = value.is_err();
             self.add(file, *number, line, value);
@@ -354,24 +356,41 @@ fn limits(part: &str) -> serde_saphyr::Options {
     }
 }
 
+fn read_yaml(part: &str) -> Result<Value, serde_saphyr::Error> {
+    serde_saphyr::from_str_with_options(part, limits(part))
+}
+
 fn yaml(file: &str, number: usize, line: usize, part: &str) -> anyhow::Result<Value> {
-    serde_saphyr::from_str_with_options(part, limits(part)).map_err(|error| {
-        let at = error.location().map_or(line, |location| {
-            line + usize::try_from(location.line()).unwrap_or(1) - 1
-        });
-        let why = error.without_snippet().to_string();
-        // The parser's position counts from the start of the document, and the message already
-        // names the line in the file. The text after ", set " concerns options of the parser.
-        let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why);
-        let why = why.split_once(", set ").map_or(why, |(why, _)| why);
-        match why.strip_prefix("budget breached: ") {
-            Some(limit) => anyhow!(
-                "{file}: document {number}, line {at}: must be within the limits of Capstan's YAML parser, and exceeds \
-                 one ({limit}); write the objects as JSON, or without aliases"
-            ),
-            None => anyhow!("{file}: document {number}, line {at}: must be valid YAML: {why}"),
-        }
-    })
+    read_yaml(part).map_err(|error| not_yaml(file, number, line, &error))
+}
+
+/// Whether a text exceeds a limit of the parser. An error in an alias has only the text.
+fn is_over_budget(error: &serde_saphyr::Error) -> bool {
+    let error = error.without_snippet();
+    matches!(error, serde_saphyr::Error::Budget { .. }) || error.to_string().starts_with("budget breached")
+}
+
+fn not_json(file: &str, number: usize, line: usize, error: &serde_json::Error) -> anyhow::Error {
+    anyhow!("{file}: document {number}, from line {line}: must be valid JSON: {error}")
+}
+
+fn not_yaml(file: &str, number: usize, line: usize, error: &serde_saphyr::Error) -> anyhow::Error {
+    let at = error.location().map_or(line, |location| {
+        line + usize::try_from(location.line()).unwrap_or(1) - 1
+    });
+    if is_over_budget(error) {
+        let depth = serde_saphyr::Budget::default().max_depth;
+        return anyhow!(
+            "{file}: document {number}, line {at}: must be within the limits of Capstan's YAML parser: at most {depth} \
+             nested levels, and no aliases that repeat large parts; write the objects as JSON, or without aliases"
+        );
+    }
+    let why = error.without_snippet().to_string();
+    // The parser's position counts from the start of the document, and the message already names
+    // the line in the file. The text after ", set " concerns options of the parser.
+    let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why);
+    let why = why.split_once(", set ").map_or(why, |(why, _)| why);
+    anyhow!("{file}: document {number}, line {at}: must be valid YAML: {why}")
 }
 
 /// Splits a text into YAML documents with their first lines. A line that starts with `---` ends a

@@ -54,7 +54,8 @@ pub struct Args {
     #[arg(
         required_unless_present = "selector",
         conflicts_with = "selector",
-        value_name = "NAME"
+        value_name = "NAME",
+        value_parser = clap::builder::NonEmptyStringValueParser::new()
     )]
     names: Vec<String>,
     /// All objects of the Machine API with these labels.

@@ -62,7 +62,7 @@ impl ObservedCluster {
 
     /// The controller's assessment of the set in this snapshot.
     pub(super) fn assess(&self, view: &View, now: Timestamp) -> anyhow::Result<Assessment> {
-        let set = set_of(view)?;
+        let set = set_of(view, &self.scope.namespace)?;
         let snapshot = snapshot(&view.objects);
         let gate = snapshot.feature_gate.as_deref();
         let options = self.scope.options();
@@ -179,14 +179,17 @@ async fn first_complete(
     Ok(views)
 }
 
-fn set_of(view: &View) -> anyhow::Result<ControlPlaneMachineSet> {
+fn set_of(view: &View, namespace: &str) -> anyhow::Result<ControlPlaneMachineSet> {
     let (sets, undecodable) = control_plane_machine_sets(view);
     if let Some(reason) = undecodable {
         bail!("the ControlPlaneMachineSet {NAME} cannot be decoded: {reason}");
     }
     match sets.as_slice() {
         [only] => Ok((**only).clone()),
-        [] => bail!("there must be a ControlPlaneMachineSet; `capstan generate` prints one for the existing machines"),
+        [] => bail!(
+            "there must be a ControlPlaneMachineSet in the namespace {namespace}; `capstan generate` prints one for the \
+             existing machines"
+        ),
         many => {
             let named = many.iter().find(|set| set.metadata.name() == NAME);
             named

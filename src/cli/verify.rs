@@ -74,7 +74,9 @@ async fn check(args: &Args) -> anyhow::Result<Report> {
     }
     report.ok("cluster", "features", names.join(", "));
     let objects = Installation::new(&features, &args.choices).complete()?;
-    let found = existing(client, &objects, &mut report).await?;
+    let Some(found) = existing(args, client, &objects, &mut report).await? else {
+        return Ok(report);
+    };
     deployments(&found, &mut report);
     leftovers(args, client, &mut report).await?;
     registered(args, &objects, &found, &mut report);
@@ -131,11 +133,40 @@ pub(super) async fn installed_features(client: &Client, namespace: &str, lease: 
     Ok(features)
 }
 
-/// Checks that all objects exist, and returns those that do.
-async fn existing(client: &Client, objects: &[Value], report: &mut Report) -> anyhow::Result<Vec<Value>> {
-    let mut found = Vec::new();
+/// Checks that all objects exist, and returns those that do; `None` if they belong to an
+/// installation in another namespace. The other checks would then report what is missing, and the
+/// remedies would install a second one (W134).
+async fn existing(
+    args: &Args,
+    client: &Client,
+    objects: &[Value],
+    report: &mut Report,
+) -> anyhow::Result<Option<Vec<Value>>> {
+    let mut pairs = Vec::new();
     for object in objects {
-        match installed::get(client, object).await? {
+        pairs.push((object, installed::get(client, object).await?));
+    }
+    let namespace = &args.choices.namespace;
+    let stored = pairs
+        .iter()
+        .filter_map(|(object, stored)| Some((object, stored.as_ref()?)));
+    let elsewhere = stored.filter(|(object, stored)| !installed::is_foreign(object, stored));
+    let elsewhere = elsewhere.filter_map(|(object, stored)| {
+        let other = installed::namespaces(stored).find(|other| other != namespace)?;
+        Some((title(object), other.to_owned()))
+    });
+    if let Some((object, other)) = elsewhere.take(1).next() {
+        report.fail(
+            "cluster",
+            format!("Capstan is installed in the namespace {namespace}"),
+            format!("the {object} belongs to Capstan in the namespace {other}"),
+            format!("Repeat the command with --namespace {other}."),
+        );
+        return Ok(None);
+    }
+    let mut found = Vec::new();
+    for (object, stored) in pairs {
+        match stored {
             Some(existing) if installed::is_foreign(object, &existing) => report.fail(
                 "objects",
                 format!("{} exists", title(object)),
@@ -158,7 +189,7 @@ async fn existing(client: &Client, objects: &[Value], report: &mut Report) -> an
             format!("{}", found.len()),
         );
     }
-    Ok(found)
+    Ok(Some(found))
 }
 
 /// What stays of another choice: webhooks of a feature that the server does not have any more, and

@@ -102,6 +102,11 @@ pub(super) fn respond(code: StatusCode, text: String, kind: &'static str) -> Res
 
 /// Connections to the health port at the same time.
 pub(super) const CONNECTIONS: usize = 64;
+/// An error of a socket that names its address.
+pub(super) fn at(address: SocketAddr, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{address}: {error}"))
+}
+
 /// Bytes of incomplete request heads on the health port.
 pub(super) const HEADS: usize = 1 << 20;
 
@@ -112,7 +117,7 @@ pub(super) const HEADS: usize = 1 << 20;
 ///
 /// The address cannot be bound, or the thread cannot be started.
 pub(super) fn start(address: SocketAddr, health: Health, webhooks: &Shared) -> io::Result<(SocketAddr, DropGuard)> {
-    let listener = std::net::TcpListener::bind(address)?;
+    let listener = std::net::TcpListener::bind(address).map_err(|error| at(address, &error))?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     let stop = CancellationToken::new();

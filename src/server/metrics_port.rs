@@ -21,7 +21,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::accept;
 use super::connection::Shared;
-use super::health::{CONNECTIONS, HEADS, metrics, respond};
+use super::health::{CONNECTIONS, HEADS, at, metrics, respond};
 use super::lifecycle::Lifecycle;
 use super::limits::{Budget, Limits};
 use super::metrics::Metrics;
@@ -74,7 +74,9 @@ pub(super) async fn serve(
     limits: Limits,
     registry: Arc<Registry>,
 ) -> io::Result<Served> {
-    let listener = TcpListener::bind(port.address).await?;
+    let listener = TcpListener::bind(port.address)
+        .await
+        .map_err(|error| at(port.address, &error))?;
     let address = listener.local_addr()?;
     let shared = Shared {
         router: router(registry, port.clients),

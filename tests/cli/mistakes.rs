@@ -132,7 +132,31 @@ fn w45_a_list_of_thousands_of_machines_is_read_from_yaml() {
     );
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        stderr(&output).contains("must be within the limits of Capstan's YAML parser"),
+        stderr(&output).contains("must be within the limits of Capstan's YAML parser: at most 64 nested levels"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn w135_json_that_is_nested_too_deeply_is_not_said_to_be_yaml_with_aliases() {
+    let deep = format!("{{\"a\": {}1{}}}", "[".repeat(200), "]".repeat(200));
+    let output = capstan(&["check", "-"], &deep);
+    assert_eq!(output.status.code(), Some(2));
+    let error = stderr(&output);
+    assert!(
+        error.contains("must be valid JSON: recursion limit exceeded"),
+        "{error}"
+    );
+    assert!(!error.contains("YAML") && !error.contains("Depth"), "{error}");
+}
+
+#[test]
+fn an_empty_name_is_a_mistake_of_the_command_line() {
+    let output = capstan(&["migrate", "machine", "", "--to", "clusterAPI"], "");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("a value is required for '[NAME]...'"),
         "{}",
         stderr(&output)
     );

@@ -543,6 +543,29 @@ async fn verify_succeeds_with_a_server_and_names_what_broke() {
     .unwrap();
 }
 
+/// The remedy in another namespace is not to install Capstan there, too.
+#[tokio::test]
+async fn w134_verify_names_the_namespace_of_the_installation() {
+    let plane = empty().await;
+    let admin = plane.kubeconfig().unwrap();
+    prepare(&plane).await;
+    install(&plane, "admission").await;
+    let (code, text, stderr) = run(&admin, &["verify", "--namespace=default", "--feature=admission"]).await;
+    assert_eq!(code, 1, "{text}{stderr}");
+    assert!(
+        text.contains("belongs to Capstan in the namespace openshift-machine-api"),
+        "{text}"
+    );
+    assert!(
+        text.contains("Repeat the command with --namespace openshift-machine-api."),
+        "{text}"
+    );
+    assert!(
+        !text.contains("it does not exist") && !text.contains("Apply the manifests"),
+        "{text}"
+    );
+}
+
 /// A set that breaks a rule of the webhook and one of the policy.
 fn invalid_set() -> Value {
     let mut set = fixtures::set_of(3, "Inactive");

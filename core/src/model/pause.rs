@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// While a set or a control plane has this annotation, no machine is replaced because it is
-/// outdated; every value except `false` and `False`.
+/// outdated; every value except `false`, in any case of letters.
 pub const PAUSED_ROLLOUT: &str = "capstan.dev/paused-rollout";
 
 /// Whether annotations pause a rollout. YAML users also write `False`.

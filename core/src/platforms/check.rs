@@ -78,7 +78,8 @@ fn in_words(type_: Type) -> &'static str {
 }
 
 fn accepts(type_: Type, value: &Value) -> bool {
-    let is_integer = value.is_i64() || value.is_u64();
+    // Go decodes whole numbers into at most 64 bits with a sign.
+    let is_integer = value.is_i64();
     match type_ {
         Type::Text => value.is_string(),
         Type::Flag | Type::OptionalFlag => value.is_boolean(),
@@ -226,6 +227,13 @@ mod tests {
             typed += 1;
         }
         assert_eq!(typed, 7);
+    }
+
+    #[test]
+    fn w136_a_whole_number_has_at_most_64_bits() {
+        let size = |size: Value| json!({"blockDevices": [{"ebs": {"volumeSize": size}}]});
+        assert_eq!(of(&size(json!(i64::MAX))), []);
+        assert_eq!(of(&size(json!(u64::MAX))).len(), 1);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! replaced, their order and failure domains, and what the rollout waits for. The order comes from
 //! the plan of the controller.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -14,11 +14,10 @@ use crate::api::config_openshift_io::cluster_operator::ETCD;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
 use crate::cpms::action::{Action, Step, WaitReason};
 use crate::cpms::changes::{Comparison, Difference, FieldChange, ROLL_ON_IMAGE_CHANGE, changes, differs};
-use crate::cpms::machine_state::MachineState;
 use crate::cpms::observed::{Observed, Settings};
 use crate::cpms::plan::plan;
-use crate::cpms::preview::preview;
-use crate::cpms::spec::{Spec, Strategy};
+use crate::cpms::preview::{Preview, preview};
+use crate::cpms::spec::{ROLLOUT_LIMIT, Spec, Strategy};
 use crate::cpms::state::State;
 use crate::model::{Operation, PAUSED_ROLLOUT, RuleInfo, Verdict, Warning};
 
@@ -49,17 +48,25 @@ pub(super) fn warn(
             || known.rollout != spec.rollout
     });
     if activated || moves || !edited.is_empty() {
-        let what = if activated { "activating this set" } else { "this edit" };
+        let what = What {
+            subject: if activated { "activating this set" } else { "this edit" },
+            changes_fields: activated || !edited.is_empty(),
+        };
         match observed(lookup) {
-            Some(observed) if spec.rollout.paused && edited.is_empty() && !activated => {
+            Some(observed) if spec.rollout.paused && !what.changes_fields => {
                 warn_of_pause(spec, observed, verdict);
             }
-            Some(observed) => warn_of_plan(what, spec, observed, verdict),
+            Some(observed) => {
+                // Of an edit that leaves the template as it is, only what it changes is new.
+                let moved = |known: &&Spec| known.strategy == spec.strategy && !known.rollout.paused;
+                let before = known.filter(|_| !what.changes_fields).filter(moved);
+                warn_of_plan(what, before, spec, observed, verdict);
+            }
             // The user must know what an edit replaces before it is stored. A paused set replaces
             // nothing.
             None if lookup.machines.is_none() && lookup.wait_for_unknown && !spec.rollout.paused => {
                 let path = format!("{TEMPLATE}.spec.providerSpec.value");
-                let needed_for = format!("{what} may replace machines");
+                let needed_for = format!("{} may replace machines", what.subject);
                 lookup.unknown(verdict, KNOWN, &path, "the control plane Machines", &needed_for);
             }
             None => estimate(what, spec, comparison, &edited, lookup, verdict),
@@ -68,6 +75,15 @@ pub(super) fn warn(
     if let Some(difference) = difference.filter(|difference| !comparison.images && difference.touches_images()) {
         warn_of_images(difference, comparison, &edited, verdict);
     }
+}
+
+/// How warnings name the edit.
+#[derive(Clone, Copy)]
+struct What {
+    /// Such as `this edit`.
+    subject: &'static str,
+    /// Whether it changes fields of the template, or makes them take effect.
+    changes_fields: bool,
 }
 
 /// The cluster, where machines and nodes are known.
@@ -97,22 +113,86 @@ fn warn_of_pause(spec: &Spec, observed: Observed, verdict: &mut Verdict) {
     }
 }
 
-/// Warns of the rollout, with the plan of the controller.
-fn warn_of_plan(what: &str, spec: &Spec, observed: Observed, verdict: &mut Verdict) {
+/// What a rollout does with the machines that are outdated now.
+struct Outlook {
+    state: State,
+    /// The outdated machines that stay in the set until the rollout, by index. During a rollout, an
+    /// index has two machines, and one machine takes the place of both.
+    outdated: BTreeMap<u32, Vec<FieldChange>>,
+    /// The indexes whose machines stay outdated because the rollout is limited (W133).
+    limited: BTreeSet<u32>,
+    steps: Vec<Step>,
+}
+
+impl Outlook {
+    fn of(spec: &Spec, observed: Observed, now: Timestamp) -> Self {
+        let state = State::observe(spec, observed, Settings::default());
+        let mut outdated = BTreeMap::new();
+        for machine in state.each_machine() {
+            if !machine.is_current() && !machine.is_deleting() {
+                outdated.entry(machine.index).or_insert_with(|| machine.changes.clone());
+            }
+        }
+        let ahead = if spec.strategy == Strategy::OnDelete || outdated.is_empty() {
+            Preview::default()
+        } else {
+            preview(spec, &state, now)
+        };
+        let of_limit = ahead.end.waits.iter().filter(|wait| wait.reason == WaitReason::Limit);
+        let limited = of_limit.filter_map(|wait| wait.index).collect();
+        let steps = ahead.steps;
+        Self {
+            state,
+            outdated,
+            limited,
+            steps,
+        }
+    }
+
+    /// The indexes whose machines are replaced, and why.
+    fn replaced(&self) -> BTreeMap<u32, &[FieldChange]> {
+        let all = self.outdated.iter();
+        let replaced = all.filter(|(index, _)| !self.limited.contains(index));
+        replaced.map(|(index, changes)| (*index, changes.as_slice())).collect()
+    }
+
+    /// Warns of the machines that stay outdated.
+    fn warn_of_limit(&self, spec: &Spec, verdict: &mut Verdict) {
+        let stay = self
+            .limited
+            .iter()
+            .filter(|index| self.outdated.contains_key(index))
+            .count();
+        if let Some(limit) = spec.rollout.limit.filter(|_| stay > 0) {
+            let text = format!(
+                "{stay} machine(s) stay outdated: the annotation {ROLLOUT_LIMIT} limits the rollout to {limit}"
+            );
+            verdict.warn(Warning::new(BLOCKED, text));
+        }
+    }
+}
+
+/// Warns of the rollout, with the plan of the controller. `before` is the stored set, if only what
+/// differs from its rollout is new.
+fn warn_of_plan(what: What, before: Option<&Spec>, spec: &Spec, observed: Observed, verdict: &mut Verdict) {
     let now = after_everything(&observed);
-    let state = State::observe(spec, observed, Settings::default());
-    let outdated: Vec<&MachineState> = state
-        .each_machine()
-        .filter(|machine| !machine.is_current() && !machine.is_deleting())
-        .collect();
-    let Some(first) = outdated.first() else { return };
-    // During a rollout, an index has two machines, and one machine takes the place of both.
-    let indexes: BTreeSet<u32> = outdated.iter().map(|machine| machine.index).collect();
-    announce(what, &first.changes, Some(indexes.len()), spec, verdict);
+    let before = before.map(|before| Outlook::of(before, observed.clone(), now));
+    let outlook = Outlook::of(spec, observed, now);
+    let mut replaced = outlook.replaced();
+    if before.as_ref().is_none_or(|before| before.limited != outlook.limited) {
+        outlook.warn_of_limit(spec, verdict);
+    }
+    if let Some(before) = &before {
+        let before = before.replaced();
+        replaced.retain(|index, changes| before.get(index) != Some(changes));
+    }
+    let Some(first) = replaced.values().next() else { return };
+    announce(what, first, Some(replaced.len()), spec, verdict);
     if spec.strategy == Strategy::OnDelete {
         return;
     }
-    let next = plan(spec, &state, now);
+    let state = &outlook.state;
+    let next = plan(spec, state, now);
     if let Some(reason) = next.degraded.first() {
         let text = format!("nothing is replaced yet ({}): {}", reason.reason, reason.message);
         return verdict.warn(Warning::new(BLOCKED, text));
@@ -129,8 +209,7 @@ fn warn_of_plan(what: &str, spec: &Spec, observed: Observed, verdict: &mut Verdi
             format!("nothing is replaced yet: {}", wait.message),
         ));
     }
-    let ahead = preview(spec, &state, now);
-    let creations: Vec<&Step> = ahead
+    let creations: Vec<&Step> = outlook
         .steps
         .iter()
         .filter(|step| matches!(step.action, Action::Create { .. }))
@@ -174,7 +253,7 @@ fn after_everything(observed: &Observed) -> Timestamp {
 
 /// Warns of the number of machines that differ from the template, if the nodes are unknown.
 fn estimate(
-    what: &str,
+    what: What,
     spec: &Spec,
     comparison: Comparison,
     edited: &[FieldChange],
@@ -208,16 +287,21 @@ fn listed(texts: impl ExactSizeIterator<Item = String>) -> Vec<String> {
 
 /// `count` is the number of machines that differ from the template, and `None` if the Machines are
 /// not known.
-fn announce(what: &str, changes: &[FieldChange], count: Option<usize>, spec: &Spec, verdict: &mut Verdict) {
+fn announce(what: What, changes: &[FieldChange], count: Option<usize>, spec: &Spec, verdict: &mut Verdict) {
     let fields = listed(changes.iter().map(|change| change.field.clone()));
     let all = listed(changes.iter().map(ToString::to_string));
     let how = match spec.strategy {
         Strategy::OnDelete => "once you delete them",
         _ => "one at a time",
     };
+    let changed = if what.changes_fields {
+        format!("changes {} and ", fields.join(", "))
+    } else {
+        String::new()
+    };
     let text = format!(
-        "{what} changes {} and replaces {}, {how}: {}",
-        fields.join(", "),
+        "{} {changed}replaces {}, {how}: {}",
+        what.subject,
         count.map_or_else(
             || String::from("the machines that differ"),
             |count| format!("{count} machine(s)")

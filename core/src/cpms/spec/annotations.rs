@@ -47,7 +47,11 @@ pub(super) fn rollout(annotations: &BTreeMap<String, String>, found: &mut Violat
     let deadline = annotations.get(PROGRESS_DEADLINE).and_then(|text| {
         let deadline = duration(text);
         if deadline.is_none() {
-            bad(PROGRESS_DEADLINE, text, "must be a duration such as 45m or 1h30m");
+            bad(
+                PROGRESS_DEADLINE,
+                text,
+                "must be a duration from 1s to 8784h, such as 45m or 1h30m",
+            );
         }
         deadline
     });
