@@ -186,7 +186,8 @@ fn removable<'m, 'a>(
     machine: &Machine,
 ) -> Result<Option<&'m EtcdMember>, Blocked> {
     let (name, node) = (machine.metadata.name(), machine.node_name());
-    if members.iter().any(|member| member.name.is_empty()) && node.is_none() {
+    // A member has no name until it starts. It may vote a moment later (V250).
+    if members.iter().any(|member| member.name.is_empty()) && member_of(members, machine).is_none() {
         let message = format!("an etcd member has not started, and may be that of machine {name}");
         return Err((WaitReason::EtcdMembers, message));
     }

@@ -222,6 +222,29 @@ fn v226_a_deleted_machine_keeps_its_hook_until_its_member_is_removed_also_withou
     assert_eq!(removed_by(&observed, &plan.steps[0]), None);
 }
 
+/// The node of the deleted machine exists, and its member may start and vote a moment later. Seed
+/// 20327 of the own-members scenario lost the quorum by that.
+#[test]
+fn v250_a_deleted_machine_keeps_its_hook_while_its_member_may_be_the_one_that_has_not_started() {
+    let (mut world, names) = with_two_deleted();
+    world.object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let object = serde_json::from_value(world.object.clone()).unwrap();
+    let mut observed = managed(&world);
+    let mut machines = observed.machines.iter();
+    let first = machines.find(|machine| machine.metadata.name() == names[0]).unwrap();
+    let node = first.node_name().unwrap().to_owned();
+    let mut members = observed.own_members.clone().unwrap().unwrap();
+    members.iter_mut().find(|one| one.name == node).unwrap().name = String::new();
+    observed.own_members = Some(Ok(members));
+    let plan = leave(&object, &observed);
+    assert!(plan.steps.is_empty(), "{plan:?}");
+    let text = format!(
+        "an etcd member has not started, and may be that of machine {}",
+        names[0]
+    );
+    assert!(plan.waits.iter().any(|wait| wait.message.contains(&text)), "{plan:?}");
+}
+
 #[test]
 fn v226_a_member_that_etcd_needs_stays_and_the_finalizer_with_it() {
     let mut world = hooked(1);
