@@ -120,6 +120,11 @@ pub(super) fn namespaces(stored: &Value) -> impl Iterator<Item = &str> {
     names.filter(|name| !name.is_empty())
 }
 
+/// Another namespace than this one that a stored object of an installation refers to.
+pub(super) fn elsewhere<'s>(stored: &'s Value, namespace: &str) -> Option<&'s str> {
+    namespaces(stored).find(|other| *other != namespace)
+}
+
 /// The webhook configurations with webhooks of features that the server does not have. The server
 /// would refuse each of their requests.
 pub(super) async fn of_other_features(

@@ -340,8 +340,10 @@ async fn objects(args: &Args, client: &Client, report: &mut Report) -> anyhow::R
             continue;
         }
         let own_namespace = &args.choices.namespace;
-        let mut namespaces = stored.iter().flat_map(installed::namespaces);
-        if let Some(other) = namespaces.find(|other| other != own_namespace) {
+        let elsewhere = stored
+            .as_ref()
+            .and_then(|stored| installed::elsewhere(stored, own_namespace));
+        if let Some(other) = elsewhere {
             report.fail(
                 SECTION,
                 format!("{} belongs to no other installation", title(object)),

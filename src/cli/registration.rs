@@ -121,8 +121,8 @@ impl Registration {
                 foreign.push(title(configuration));
                 continue;
             }
-            let mut namespaces = found.into_iter().flat_map(installed::namespaces);
-            if let Some(other) = namespaces.find(|other| *other != self.choices.namespace) {
+            let elsewhere = found.and_then(|found| installed::elsewhere(found, &self.choices.namespace));
+            if let Some(other) = elsewhere {
                 // Its server answers. That of this installation may not be reachable.
                 let check = format!("{} belongs to no other installation", title(configuration));
                 let state = format!("it belongs to Capstan in the namespace {other}");

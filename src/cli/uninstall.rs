@@ -291,7 +291,7 @@ async fn existing(args: &Args, client: &Client) -> anyhow::Result<Existing> {
             foreign.push(title(&object));
             continue;
         }
-        if let Some(other) = installed::namespaces(&stored).find(|other| *other != args.namespace) {
+        if let Some(other) = installed::elsewhere(&stored, &args.namespace) {
             bail!(
                 "the {} belongs to Capstan in the namespace {other}, not in {}; nothing was deleted. Repeat the command \
                  with --namespace {other}",

@@ -147,15 +147,13 @@ async fn existing(
         pairs.push((object, installed::get(client, object).await?));
     }
     let namespace = &args.choices.namespace;
-    let stored = pairs
-        .iter()
-        .filter_map(|(object, stored)| Some((object, stored.as_ref()?)));
-    let elsewhere = stored.filter(|(object, stored)| !installed::is_foreign(object, stored));
-    let elsewhere = elsewhere.filter_map(|(object, stored)| {
-        let other = installed::namespaces(stored).find(|other| other != namespace)?;
-        Some((title(object), other.to_owned()))
+    let elsewhere = pairs.iter().find_map(|(object, stored)| {
+        let own = stored
+            .as_ref()
+            .filter(|stored| !installed::is_foreign(object, stored))?;
+        Some((title(object), installed::elsewhere(own, namespace)?))
     });
-    if let Some((object, other)) = elsewhere.take(1).next() {
+    if let Some((object, other)) = elsewhere {
         report.fail(
             "cluster",
             format!("Capstan is installed in the namespace {namespace}"),
