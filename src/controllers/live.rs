@@ -63,48 +63,45 @@ impl LiveReader {
 
     /// The object that a Scale is about; `None` if it is unknown.
     async fn read_scaled(&self, read: &ScaledRead) -> Option<Value> {
-        let objects: kube::Api<DynamicObject> = api(&self.client, &read.kind, Some(&read.namespace));
-        let reading = async {
-            let _permit = self.permits.acquire().await;
-            objects.get_opt(&read.name).await
-        };
-        match timeout(LONGEST, reading).await {
-            Ok(Ok(object)) => serde_json::to_value(object?).ok(),
-            Ok(Err(error)) => {
-                tracing::warn!(kind = %read.kind.plural, name = read.name, %error, "a live read failed");
-                None
-            }
-            Err(_elapsed) => {
-                tracing::warn!(kind = %read.kind.plural, name = read.name, "a live read took too long");
-                None
-            }
-        }
+        let found = self.get(&read.kind, &read.namespace, &read.name).await.ok()?;
+        serde_json::to_value(found?).ok()
     }
 
     async fn read_one(&self, read: LiveRead) -> Option<LiveObject> {
         // The creation is registered before the read, so of two creations at the same time at least
         // the later one finds the other one here or in the cluster.
         let order = self.recent(|recent| recent.register(&read, Instant::now()));
-        let reading = async {
-            let _permit = self.permits.acquire().await;
-            self.get(&read).await
-        };
-        let mut result = result(&read, timeout(LONGEST, reading).await)?;
+        let found = self.get(read.kind_info(), &read.namespace, &read.name).await;
+        let mut result = result(found)?;
         if result == LiveResult::Absent && self.recent(|recent| recent.may_exist(&read, order, Instant::now())) {
             result = LiveResult::Unknown;
         }
         Some(LiveObject { read, result })
     }
 
+    /// The object, after two seconds at the latest.
+    async fn get(&self, kind: &KindInfo, namespace: &str, name: &str) -> Result<Option<DynamicObject>, Unread> {
+        let reading = async {
+            let _permit = self.permits.acquire().await;
+            self.get_in_any_version(kind, namespace, name).await
+        };
+        found(kind, name, timeout(LONGEST, reading).await)
+    }
+
     /// The object, in the version that Capstan reads or else in another version that is served. A
     /// cluster with an older Cluster API still shows whether the object exists.
-    async fn get(&self, read: &LiveRead) -> kube::Result<Option<DynamicObject>> {
+    async fn get_in_any_version(
+        &self,
+        kind: &KindInfo,
+        namespace: &str,
+        name: &str,
+    ) -> kube::Result<Option<DynamicObject>> {
         let get = async |kind: &KindInfo| {
-            let objects: kube::Api<DynamicObject> = api(&self.client, kind, Some(&read.namespace));
-            objects.get_opt(&read.name).await
+            let objects: kube::Api<DynamicObject> = api(&self.client, kind, Some(namespace));
+            objects.get_opt(name).await
         };
-        match get(read.kind_info()).await {
-            Err(error) if is_not_served(&error) => match in_other_version(&self.client, read.kind_info()).await? {
+        match get(kind).await {
+            Err(error) if is_not_served(&error) => match in_other_version(&self.client, kind).await? {
                 Some(other) => get(&other).await,
                 None => Err(error),
             },
@@ -123,47 +120,63 @@ fn is_not_served(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-/// The result of a read; `None` if the API server does not serve the kind.
-fn result(read: &LiveRead, found: Result<kube::Result<Option<DynamicObject>>, Elapsed>) -> Option<LiveResult> {
-    Some(match found {
-        Ok(Ok(Some(object))) => serde_json::to_value(&object).map_or(LiveResult::Unknown, |object| {
-            LiveResult::Found(Arc::new(PairMember::keep(&object)))
-        }),
-        Ok(Ok(None)) => LiveResult::Absent,
-        Ok(Err(error)) if is_not_served(&error) => return None,
+/// Why a read has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unread {
+    /// The API server does not serve the kind.
+    NotServed,
+    /// The read failed, or took too long.
+    Failed,
+}
+
+/// The answer to a read. A failure is logged.
+fn found(
+    kind: &KindInfo,
+    name: &str,
+    answer: Result<kube::Result<Option<DynamicObject>>, Elapsed>,
+) -> Result<Option<DynamicObject>, Unread> {
+    match answer {
+        Ok(Ok(object)) => Ok(object),
+        Ok(Err(error)) if is_not_served(&error) => Err(Unread::NotServed),
         Ok(Err(error)) => {
-            tracing::warn!(kind = %read.kind_info().plural, name = read.name, %error, "a live read failed");
-            LiveResult::Unknown
+            tracing::warn!(kind = %kind.plural, name, %error, "a live read failed");
+            Err(Unread::Failed)
         }
         Err(_elapsed) => {
-            tracing::warn!(kind = %read.kind_info().plural, name = read.name, "a live read took too long");
-            LiveResult::Unknown
+            tracing::warn!(kind = %kind.plural, name, "a live read took too long");
+            Err(Unread::Failed)
         }
+    }
+}
+
+/// The result of a read of an object of a pair; `None` if the API server does not serve the kind.
+fn result(found: Result<Option<DynamicObject>, Unread>) -> Option<LiveResult> {
+    Some(match found {
+        Ok(Some(object)) => serde_json::to_value(&object).map_or(LiveResult::Unknown, |object| {
+            LiveResult::Found(Arc::new(PairMember::keep(&object)))
+        }),
+        Ok(None) => LiveResult::Absent,
+        Err(Unread::NotServed) => return None,
+        Err(Unread::Failed) => LiveResult::Unknown,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use capstan_core::authority::spec::{Api, Kind};
+    use capstan_core::api::kinds::CLUSTER_API_MACHINES;
     use kube::core::Status;
 
     use super::*;
 
     #[test]
     fn a_kind_that_is_not_served_has_no_result_and_a_failed_read_is_unknown() {
-        let read = LiveRead {
-            api: Api::ClusterApi,
-            kind: Kind::Machine,
-            namespace: "openshift-cluster-api".to_owned(),
-            name: "a".to_owned(),
-            is_stored: true,
-        };
+        let answered = |answer| result(found(&CLUSTER_API_MACHINES, "a", answer));
         let failed = |reason: &str, code: u16| {
             let status = Status::failure("message", reason).with_code(code);
-            result(&read, Ok(Err(kube::Error::Api(Box::new(status)))))
+            answered(Ok(Err(kube::Error::Api(Box::new(status)))))
         };
         assert_eq!(failed("Failed to parse error data", 404), None);
         assert_eq!(failed("Forbidden", 403), Some(LiveResult::Unknown));
-        assert_eq!(result(&read, Ok(Ok(None))), Some(LiveResult::Absent));
+        assert_eq!(answered(Ok(Ok(None))), Some(LiveResult::Absent));
     }
 }

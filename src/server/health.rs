@@ -100,13 +100,13 @@ pub(super) fn respond(code: StatusCode, text: String, kind: &'static str) -> Res
     response
 }
 
-/// Connections to the health port at the same time.
-pub(super) const CONNECTIONS: usize = 64;
 /// An error of a socket that names its address.
 pub(super) fn at(address: SocketAddr, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{address}: {error}"))
 }
 
+/// Connections to the health port at the same time.
+pub(super) const CONNECTIONS: usize = 64;
 /// Bytes of incomplete request heads on the health port.
 pub(super) const HEADS: usize = 1 << 20;
 

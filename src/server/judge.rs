@@ -118,7 +118,7 @@ impl Reviewer for Judge {
     }
 
     fn review_with(&self, route: &str, body: &[u8], live: LiveObjects) -> Result<Answer, NoReview> {
-        let mut snapshot = Snapshot::clone(&self.snapshot(route));
+        let mut snapshot = Arc::unwrap_or_clone(self.snapshot(route));
         snapshot.mirrors.live = live.pairs;
         snapshot.scaled = live.scaled;
         self.answer(route, body, &snapshot)
