@@ -424,14 +424,19 @@ fn w127_the_finalizer_of_a_deleted_set_stays_while_the_set_owns_machines() {
     assert!(judge_with(&other, &kept, &owned, "").allowed);
 }
 
+/// The machines of a set, and the set with another instance type.
+fn machines_that_are_outdated() -> (Vec<Value>, Value) {
+    let mut set = aws_set(|_| {});
+    let all = machines(&set);
+    set["spec"]["template"]["machines_v1beta1_machine_openshift_io"]["spec"]["providerSpec"]["value"]["instanceType"] =
+        json!("m6i.8xlarge");
+    (all, set)
+}
+
 /// During a rollout, a user who pauses it wants that nothing is replaced.
 #[test]
 fn w130_an_edit_that_pauses_a_rollout_is_not_said_to_replace_machines() {
-    let set = aws_set(|_| {});
-    let all = machines(&set);
-    let mut outdated = set;
-    outdated["spec"]["template"]["machines_v1beta1_machine_openshift_io"]["spec"]["providerSpec"]["value"]["instanceType"] =
-        json!("m6i.8xlarge");
+    let (all, outdated) = machines_that_are_outdated();
     let mut paused = outdated.clone();
     paused["metadata"]["annotations"] = json!({"capstan.dev/paused-rollout": "true"});
     let warnings = judge_in(&outdated, &paused, &all, "").warnings;
@@ -447,11 +452,7 @@ fn w130_an_edit_that_pauses_a_rollout_is_not_said_to_replace_machines() {
 /// that it keeps.
 #[test]
 fn w133_an_edit_of_the_limit_counts_only_the_machines_that_it_replaces() {
-    let set = aws_set(|_| {});
-    let all = machines(&set);
-    let mut outdated = set;
-    outdated["spec"]["template"]["machines_v1beta1_machine_openshift_io"]["spec"]["providerSpec"]["value"]["instanceType"] =
-        json!("m6i.8xlarge");
+    let (all, outdated) = machines_that_are_outdated();
     let with = |key: &str, value: &str| {
         let mut set = outdated.clone();
         set["metadata"]["annotations"] = json!({key: value});

@@ -319,10 +319,13 @@ impl Read {
             let value = match next {
                 Ok(Unique(value)) => Ok(value),
                 // YAML in flow style starts like JSON.
-                Err(error) if stream.byte_offset() == 0 => read_yaml(part).map_err(|other| match other {
-                    // JSON that is nested too deeply.
-                    other if is_over_budget(&other) => not_json(file, *number, line, &error),
-                    other => not_yaml(file, *number, line, &other),
+                Err(error) if stream.byte_offset() == 0 => read_yaml(part).map_err(|other| {
+                    // JSON that is nested too deeply exceeds both parsers.
+                    if is_over_budget(&other) {
+                        not_json(file, *number, line, &error)
+                    } else {
+                        not_yaml(file, *number, line, &other)
+                    }
                 }),
                 Err(error) => Err(not_json(file, *number, line, &error)),
             };
