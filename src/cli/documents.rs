@@ -322,7 +322,10 @@ impl Read {
                 Err(error) if stream.byte_offset() == 0 => read_yaml(part).map_err(|other| {
                     // JSON that is nested too deeply exceeds both parsers.
                     if is_over_budget(&other) {
-                        not_json(file, *number, line, &error)
+                        anyhow!(
+                            "{file}: document {number}, from line {line}: must be nested less deeply for Capstan to \
+                             read it: {error}"
+                        )
                     } else {
                         not_yaml(file, *number, line, &other)
                     }

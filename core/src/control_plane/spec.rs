@@ -152,7 +152,11 @@ pub(super) fn wrong_size(replicas: i64) -> Option<Violation> {
         ViolationKind::Invalid,
         "must be 1, 3, 5 or 7",
     );
-    let advice = "an even number of etcd members tolerates no more failures than the odd number below it";
+    let advice = if replicas > 0 && replicas % 2 == 0 {
+        "an even number of etcd members tolerates no more failures than the odd number below it"
+    } else {
+        "correct the number"
+    };
     Some(violation.got(&json!(replicas)).advice(advice))
 }
 

@@ -17,6 +17,7 @@ mod finalizer;
 mod judged;
 mod lookup;
 mod machine_spec;
+mod outlook;
 mod owners;
 mod parsed;
 mod provider_kind;

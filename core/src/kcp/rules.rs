@@ -44,8 +44,9 @@ pub fn validate(edit: &Edit<'_>, scaled: Option<&Value>, gates: Gates) -> Verdic
             scale::judge(object, scaled, &mut verdict.violations);
             if let (true, Some(old)) = (verdict.allowed(), scaled) {
                 let wanted = object.pointer("/spec/replicas").and_then(Value::as_i64);
-                let warning = advice::scaled_to_fewer(old, wanted.unwrap_or(0));
-                verdict.warnings.extend(warning);
+                let wanted = wanted.unwrap_or(0);
+                verdict.warnings.extend(advice::scaled_to_fewer(old, wanted));
+                verdict.warnings.extend(advice::scaled_below_strategy(old, wanted));
             }
         }
         (Some(object), "") => {

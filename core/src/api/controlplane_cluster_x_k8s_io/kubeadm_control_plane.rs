@@ -20,7 +20,7 @@ pub const ROLLING_UPDATE: &str = "RollingUpdate";
 
 /// A number, or a text that contains one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be a number of 32 bits, or a text")]
 pub enum IntOrString {
     /// A number.
     Int(i32),

@@ -2,23 +2,20 @@
 //! replaced, their order and failure domains, and what the rollout waits for. The order comes from
 //! the plan of the controller.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::TEMPLATE;
 use super::judged::Judged;
 use super::lookup::Lookup;
+use super::outlook::Outlook;
 use crate::api::config_openshift_io::cluster_operator::ETCD;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
-use crate::cpms::action::{Action, Step, WaitReason};
+use crate::cpms::action::WaitReason;
 use crate::cpms::changes::{Comparison, Difference, FieldChange, ROLL_ON_IMAGE_CHANGE, changes, differs};
-use crate::cpms::observed::{Observed, Settings};
+use crate::cpms::observed::Observed;
 use crate::cpms::plan::plan;
-use crate::cpms::preview::{Preview, preview};
 use crate::cpms::spec::{ROLLOUT_LIMIT, Spec, Strategy};
-use crate::cpms::state::State;
 use crate::model::{Operation, PAUSED_ROLLOUT, RuleInfo, Verdict, Warning};
 
 const ROLLOUT: &str = "cpms-rollout";
@@ -50,16 +47,20 @@ pub(super) fn warn(
     if activated || moves || !edited.is_empty() {
         let what = What {
             subject: if activated { "activating this set" } else { "this edit" },
-            changes_fields: activated || !edited.is_empty(),
+            is_activation: activated,
+            edited: &edited,
         };
+        let changes_fields = activated || !edited.is_empty();
         match observed(lookup) {
-            Some(observed) if spec.rollout.paused && !what.changes_fields => {
-                warn_of_pause(spec, observed, verdict);
+            Some(observed) if spec.rollout.paused && !changes_fields => {
+                if known.is_none_or(|known| !known.rollout.paused) {
+                    warn_of_pause(spec, observed, verdict);
+                }
             }
             Some(observed) => {
                 // Of an edit that leaves the template as it is, only what it changes is new.
                 let moved = |known: &&Spec| known.strategy == spec.strategy && !known.rollout.paused;
-                let before = known.filter(|_| !what.changes_fields).filter(moved);
+                let before = known.filter(|_| !changes_fields).filter(moved);
                 warn_of_plan(what, before, spec, observed, verdict);
             }
             // The user must know what an edit replaces before it is stored. A paused set replaces
@@ -69,7 +70,7 @@ pub(super) fn warn(
                 let needed_for = format!("{} may replace machines", what.subject);
                 lookup.unknown(verdict, KNOWN, &path, "the control plane Machines", &needed_for);
             }
-            None => estimate(what, spec, comparison, &edited, lookup, verdict),
+            None => estimate(what, spec, comparison, lookup, verdict),
         }
     }
     if let Some(difference) = difference.filter(|difference| !comparison.images && difference.touches_images()) {
@@ -79,11 +80,13 @@ pub(super) fn warn(
 
 /// How warnings name the edit.
 #[derive(Clone, Copy)]
-struct What {
+struct What<'a> {
     /// Such as `this edit`.
     subject: &'static str,
-    /// Whether it changes fields of the template, or makes them take effect.
-    changes_fields: bool,
+    /// Whether all differences of the machines take effect.
+    is_activation: bool,
+    /// The fields of the template that it changes.
+    edited: &'a [FieldChange],
 }
 
 /// The cluster, where machines and nodes are known.
@@ -103,84 +106,36 @@ fn observed(lookup: &Lookup<'_>) -> Option<Observed> {
 
 /// Warns of the machines that a pause keeps as they are. The edit itself changes no machine (W130).
 fn warn_of_pause(spec: &Spec, observed: Observed, verdict: &mut Verdict) {
-    let state = State::observe(spec, observed, Settings::default());
-    let outdated = state.each_machine().filter(|machine| !machine.is_current());
-    let indexes: BTreeSet<u32> = outdated.map(|machine| machine.index).collect();
-    if !indexes.is_empty() {
-        let count = indexes.len();
+    let now = after_everything(&observed);
+    let count = Outlook::of(spec, observed, now).kept(WaitReason::Pause).len();
+    if count > 0 {
         let text = format!("{count} machine(s) stay outdated while the annotation {PAUSED_ROLLOUT} pauses the rollout");
         verdict.warn(Warning::new(BLOCKED, text));
     }
 }
 
-/// What a rollout does with the machines that are outdated now.
-struct Outlook {
-    state: State,
-    /// The outdated machines that stay in the set until the rollout, by index. During a rollout, an
-    /// index has two machines, and one machine takes the place of both.
-    outdated: BTreeMap<u32, Vec<FieldChange>>,
-    /// The indexes whose machines stay outdated because the rollout is limited (W133).
-    limited: BTreeSet<u32>,
-    steps: Vec<Step>,
-}
-
-impl Outlook {
-    fn of(spec: &Spec, observed: Observed, now: Timestamp) -> Self {
-        let state = State::observe(spec, observed, Settings::default());
-        let mut outdated = BTreeMap::new();
-        for machine in state.each_machine() {
-            if !machine.is_current() && !machine.is_deleting() {
-                outdated.entry(machine.index).or_insert_with(|| machine.changes.clone());
-            }
-        }
-        let ahead = if spec.strategy == Strategy::OnDelete || outdated.is_empty() {
-            Preview::default()
-        } else {
-            preview(spec, &state, now)
-        };
-        let of_limit = ahead.end.waits.iter().filter(|wait| wait.reason == WaitReason::Limit);
-        let limited = of_limit.filter_map(|wait| wait.index).collect();
-        let steps = ahead.steps;
-        Self {
-            state,
-            outdated,
-            limited,
-            steps,
-        }
-    }
-
-    /// The indexes whose machines are replaced, and why.
-    fn replaced(&self) -> BTreeMap<u32, &[FieldChange]> {
-        let all = self.outdated.iter();
-        let replaced = all.filter(|(index, _)| !self.limited.contains(index));
-        replaced.map(|(index, changes)| (*index, changes.as_slice())).collect()
-    }
-
-    /// Warns of the machines that stay outdated.
-    fn warn_of_limit(&self, spec: &Spec, verdict: &mut Verdict) {
-        let stay = self
-            .limited
-            .iter()
-            .filter(|index| self.outdated.contains_key(index))
-            .count();
-        if let Some(limit) = spec.rollout.limit.filter(|_| stay > 0) {
-            let text = format!(
-                "{stay} machine(s) stay outdated: the annotation {ROLLOUT_LIMIT} limits the rollout to {limit}"
-            );
-            verdict.warn(Warning::new(BLOCKED, text));
-        }
+/// Warns of the machines that stay outdated because the rollout is limited (W133).
+fn warn_of_limit(spec: &Spec, stay: usize, verdict: &mut Verdict) {
+    if let Some(limit) = spec.rollout.limit.filter(|_| stay > 0) {
+        let text =
+            format!("{stay} machine(s) stay outdated: the annotation {ROLLOUT_LIMIT} limits the rollout to {limit}");
+        verdict.warn(Warning::new(BLOCKED, text));
     }
 }
 
 /// Warns of the rollout, with the plan of the controller. `before` is the stored set, if only what
 /// differs from its rollout is new.
-fn warn_of_plan(what: What, before: Option<&Spec>, spec: &Spec, observed: Observed, verdict: &mut Verdict) {
+fn warn_of_plan(what: What<'_>, before: Option<&Spec>, spec: &Spec, observed: Observed, verdict: &mut Verdict) {
     let now = after_everything(&observed);
     let before = before.map(|before| Outlook::of(before, observed.clone(), now));
     let outlook = Outlook::of(spec, observed, now);
     let mut replaced = outlook.replaced();
-    if before.as_ref().is_none_or(|before| before.limited != outlook.limited) {
-        outlook.warn_of_limit(spec, verdict);
+    let limited = outlook.kept(WaitReason::Limit);
+    if before
+        .as_ref()
+        .is_none_or(|before| before.kept(WaitReason::Limit) != limited)
+    {
+        warn_of_limit(spec, limited.len(), verdict);
     }
     if let Some(before) = &before {
         let before = before.replaced();
@@ -191,8 +146,7 @@ fn warn_of_plan(what: What, before: Option<&Spec>, spec: &Spec, observed: Observ
     if spec.strategy == Strategy::OnDelete {
         return;
     }
-    let state = &outlook.state;
-    let next = plan(spec, state, now);
+    let next = plan(spec, &outlook.state, now);
     if let Some(reason) = next.degraded.first() {
         let text = format!("nothing is replaced yet ({}): {}", reason.reason, reason.message);
         return verdict.warn(Warning::new(BLOCKED, text));
@@ -209,26 +163,15 @@ fn warn_of_plan(what: What, before: Option<&Spec>, spec: &Spec, observed: Observ
             format!("nothing is replaced yet: {}", wait.message),
         ));
     }
-    let creations: Vec<&Step> = outlook
-        .steps
-        .iter()
-        .filter(|step| matches!(step.action, Action::Create { .. }))
-        .collect();
-    for (position, step) in creations.iter().enumerate().take(LISTED) {
-        let replaced = step.index.and_then(|index| state.of_index(index).last());
-        let place = step
-            .failure_domain()
-            .map_or_else(String::new, |domain| format!(" in {}", domain.place()));
-        let (number, all) = (position + 1, creations.len());
-        let machine = step.machine().unwrap_or_default();
-        let text = match replaced {
-            Some(replaced) => format!("{number} of {all}: {} is replaced by {machine}{place}", replaced.name),
-            None => format!("{number} of {all}: {machine} is created{place}"),
-        };
-        verdict.warn(Warning::new(ROLLOUT, text));
+    // The other steps would be taken without the edit, too.
+    let mut steps = outlook.steps();
+    steps.retain(|(index, _)| what.is_activation || replaced.contains_key(index));
+    let all = steps.len();
+    for (position, (_, text)) in steps.into_iter().enumerate().take(LISTED) {
+        verdict.warn(Warning::new(ROLLOUT, format!("{} of {all}: {text}", position + 1)));
     }
-    if creations.len() > LISTED {
-        let more = creations.len() - LISTED;
+    if all > LISTED {
+        let more = all - LISTED;
         verdict.warn(Warning::new(ROLLOUT, format!("and {more} more replacements")));
     }
 }
@@ -252,17 +195,10 @@ fn after_everything(observed: &Observed) -> Timestamp {
 }
 
 /// Warns of the number of machines that differ from the template, if the nodes are unknown.
-fn estimate(
-    what: What,
-    spec: &Spec,
-    comparison: Comparison,
-    edited: &[FieldChange],
-    lookup: &Lookup<'_>,
-    verdict: &mut Verdict,
-) {
+fn estimate(what: What<'_>, spec: &Spec, comparison: Comparison, lookup: &Lookup<'_>, verdict: &mut Verdict) {
     let Some(machines) = lookup.control_plane() else {
-        if !edited.is_empty() {
-            announce(what, edited, None, spec, verdict);
+        if !what.edited.is_empty() {
+            announce(what, what.edited, None, spec, verdict);
         }
         return;
     };
@@ -287,17 +223,18 @@ fn listed(texts: impl ExactSizeIterator<Item = String>) -> Vec<String> {
 
 /// `count` is the number of machines that differ from the template, and `None` if the Machines are
 /// not known.
-fn announce(what: What, changes: &[FieldChange], count: Option<usize>, spec: &Spec, verdict: &mut Verdict) {
-    let fields = listed(changes.iter().map(|change| change.field.clone()));
+fn announce(what: What<'_>, changes: &[FieldChange], count: Option<usize>, spec: &Spec, verdict: &mut Verdict) {
+    let changed = if what.is_activation { changes } else { what.edited };
+    let fields = listed(changed.iter().map(|change| change.field.clone()));
     let all = listed(changes.iter().map(ToString::to_string));
     let how = match spec.strategy {
         Strategy::OnDelete => "once you delete them",
         _ => "one at a time",
     };
-    let changed = if what.changes_fields {
-        format!("changes {} and ", fields.join(", "))
-    } else {
+    let changed = if fields.is_empty() {
         String::new()
+    } else {
+        format!("changes {} and ", fields.join(", "))
     };
     let text = format!(
         "{} {changed}replaces {}, {how}: {}",

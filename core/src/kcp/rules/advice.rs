@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
+use super::rollout::LEAST_FOR_SCALE_IN;
 use super::scale::is_scale;
-use super::table::{FEWER_MACHINES, ROLLOUT};
+use super::table::{FEWER_MACHINES, ROLLOUT, SCALE_IN};
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::{IntOrString, KubeadmControlPlane, Spec};
 use crate::kcp::outdated::{changes_between, summary};
 use crate::kcp::spec::read;
@@ -15,8 +16,12 @@ pub(super) fn rollout(old: &KubeadmControlPlane, new: &KubeadmControlPlane) -> O
     if changes.is_empty() {
         return rollout_after(&old.spec, &new.spec);
     }
-    let machines = match old.spec.replicas.unwrap_or(1) {
+    // Machines that the new number does not need are deleted first, and have no replacement.
+    let count = |spec: &Spec| spec.replicas.unwrap_or(1);
+    let machines = match count(&old.spec).min(count(&new.spec)) {
+        1 if count(&old.spec) > 1 => String::from("the machine that stays"),
         1 => String::from("the machine"),
+        number if number < count(&old.spec) => format!("the {number} machines that stay, one after the other"),
         count => format!("all {count} machines, one after the other"),
     };
     let text = format!(
@@ -55,6 +60,22 @@ pub(super) fn scaled_to_fewer(old: &Value, after: i64) -> Option<Warning> {
     }
     let stored: KubeadmControlPlane = read(old).ok()?;
     fewer_machines(&stored.spec, after)
+}
+
+/// Warns of a Scale after which every edit of the control plane is refused. The rules for a Scale
+/// are those of Cluster API, which do not read the strategy.
+pub(super) fn scaled_below_strategy(scaled: &Value, after: i64) -> Option<Warning> {
+    let stored: KubeadmControlPlane = read(scaled).ok().filter(|_| !is_scale(scaled))?;
+    let surge = stored.spec.rollout.strategy.rolling_update.max_surge.as_ref()?;
+    let is_refused = surge.number() == Some(0) && (1..i64::from(LEAST_FOR_SCALE_IN)).contains(&after);
+    is_refused.then(|| {
+        let text = format!(
+            "with maxSurge 0 and {after} machine(s), every later edit of this object is refused ({}); set \
+             spec.rollout.strategy.rollingUpdate.maxSurge to 1",
+            SCALE_IN.id()
+        );
+        Warning::new(FEWER_MACHINES.id(), text)
+    })
 }
 
 fn fewer(before: i64, after: i64, has_local_etcd: bool) -> Option<Warning> {
@@ -136,6 +157,22 @@ mod tests {
         );
         assert!(warnings(&scale(3), &scale(1), "scale")[0].ends_with("and one machine tolerates no failure"));
         assert!(warnings(&scale(1), &scale(3), "scale").is_empty());
+    }
+
+    /// Machines that the new number does not need are deleted before the others are replaced.
+    #[test]
+    fn w140_an_update_to_fewer_machines_replaces_only_those_that_stay() {
+        for (after, expected) in [
+            (1, "this update replaces the machine that stays, because of"),
+            (3, "this update replaces the 3 machines that stay, one after the other"),
+            (5, "this update replaces all 5 machines, one after the other"),
+            (7, "this update replaces all 5 machines, one after the other"),
+        ] {
+            let mut new = of(after);
+            new["spec"]["version"] = json!("v1.34.0");
+            let warnings = warnings(&of(5), &new, "");
+            assert!(warnings.iter().any(|text| text.starts_with(expected)), "{warnings:?}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::model::ViolationKind;
 /// How long the certificate of an authority is valid by default, in days.
 const DEFAULT_AUTHORITY_DAYS: i32 = 3650;
 /// With fewer machines than this, a machine cannot be deleted before its replacement exists.
-const LEAST_FOR_SCALE_IN: i32 = 3;
+pub(super) const LEAST_FOR_SCALE_IN: i32 = 3;
 
 impl Judge<'_> {
     pub(super) fn rollout(&mut self) {

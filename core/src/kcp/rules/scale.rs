@@ -19,7 +19,12 @@ pub(super) fn judge(scale: &Value, scaled: Option<&Value>, found: &mut Vec<Viola
         let allowed = "must be a whole number of 32 bits";
         let invalid = Violation::new(TYPE_RULE, "spec.replicas", ViolationKind::TypeInvalid, allowed);
         let got = replicas_of_scale.cloned().unwrap_or_default();
-        return found.push(invalid.got(&got).advice("write the number without quotation marks"));
+        let advice = if got.is_string() {
+            "write the number without quotation marks"
+        } else {
+            "correct the number"
+        };
+        return found.push(invalid.got(&got).advice(advice));
     };
     let is_known = scaled.is_some_and(|scaled| !is_scale(scaled));
     let control_plane: Option<KubeadmControlPlane> = scaled.and_then(|scaled| read(scaled).ok());

@@ -46,6 +46,30 @@ fn w132_an_even_scale_is_judged_with_the_control_plane_that_it_is_about() {
     assert_eq!(judged(&none, None).1, [false, false]);
 }
 
+/// Cluster API allows this Scale, and refuses every edit after it.
+#[test]
+fn w141_a_scale_that_makes_the_object_invalid_has_a_warning() {
+    let surge = |number: i64| {
+        let path = "/spec/rollout/strategy/rollingUpdate/maxSurge";
+        with(&valid(), &[("/spec/replicas", json!(3)), (path, json!(number))])
+    };
+    let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 1}});
+    let warned = |scaled: &Value| {
+        let mut warned = false;
+        let found = found(&scale, Some(scaled), "scale", |edit| {
+            let verdict = validate(edit, None, Gates::default());
+            warned = verdict
+                .warnings
+                .iter()
+                .any(|warning| warning.text.contains("kcp-scale-in-replicas"));
+            verdict
+        });
+        assert_eq!(found, []);
+        warned
+    };
+    assert!(warned(&surge(0)) && !warned(&surge(1)));
+}
+
 #[test]
 fn v49_the_number_of_a_scale_is_a_number() {
     let scale = |replicas: Value| {
