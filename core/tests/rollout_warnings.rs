@@ -89,7 +89,7 @@ fn w138_a_pause_keeps_only_the_machines_that_the_plan_would_replace() {
     // The set was paused before the edit.
     let paused = annotated(&outdated, PAUSE);
     let later = edited(&paused, |set| {
-        set["metadata"]["annotations"]["capstan.dev/progress-deadline"] = json!("1h")
+        set["metadata"]["annotations"]["capstan.dev/progress-deadline"] = json!("1h");
     });
     let text = warnings(&paused, &later, &machines(&set));
     assert!(!text.contains("stay outdated"), "{text}");
@@ -100,7 +100,7 @@ fn w139_an_edit_changes_only_the_fields_that_it_changes() {
     let set = aws_set(|_| {});
     let outdated = with_type(&set, "m6i.8xlarge");
     let new = edited(&outdated, |set| {
-        provider_spec(set)["iamInstanceProfile"] = json!({"id": "other"})
+        provider_spec(set)["iamInstanceProfile"] = json!({"id": "other"});
     });
     let text = warnings(&outdated, &new, &machines(&set));
     assert!(

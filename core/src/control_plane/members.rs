@@ -163,7 +163,7 @@ pub(super) fn released_last(observed: &Observed) -> (Option<&Machine>, Vec<(&Mac
         let removable = match &observed.own_members {
             None => Err(unmanaged(name)),
             Some(Err(unknown)) => Err(unanswered(&unknown.to_string())),
-            Some(Ok(members)) => removable(members, of_control_plane(observed), machine),
+            Some(Ok(members)) => removable(members, observed, machine),
         };
         match removable {
             Ok(_) => return (Some(machine), Vec::new()),
@@ -178,21 +178,45 @@ fn unanswered(message: &str) -> Blocked {
     (WaitReason::EtcdHealthy, message)
 }
 
+/// Why the member of a machine is not known for sure: another machine names the same node (V251),
+/// or etcd has several members of one name (V252).
+fn ambiguous(members: &[EtcdMember], observed: &Observed, machine: &Machine) -> Option<String> {
+    let (name, node) = (machine.metadata.name(), machine.node_name()?);
+    let mut others = observed.machines.iter().filter(|other| other.metadata.name() != name);
+    if let Some(other) = others.find(|other| other.node_name() == Some(node)) {
+        return Some(format!(
+            "machines {name} and {} both name the node {node}, so the etcd member of {name} is not known; correct \
+             status.nodeRef of the machine that does not run on this node",
+            other.metadata.name()
+        ));
+    }
+    let count = members.iter().filter(|member| member.name == node).count();
+    (count > 1).then(|| {
+        format!(
+            "etcd has {count} members named {node}, so that of machine {name} is not known; remove those that do not \
+             run on this node from etcd"
+        )
+    })
+}
+
 /// The member of a deleted machine, if etcd keeps its quorum without it; `None` if the machine has
 /// none.
-fn removable<'m, 'a>(
+fn removable<'m>(
     members: &'m [EtcdMember],
-    mut machines: impl Iterator<Item = &'a Machine>,
+    observed: &Observed,
     machine: &Machine,
 ) -> Result<Option<&'m EtcdMember>, Blocked> {
     let (name, node) = (machine.metadata.name(), machine.node_name());
+    if let Some(message) = ambiguous(members, observed, machine) {
+        return Err((WaitReason::EtcdMembers, message));
+    }
     // A member has no name until it starts. It may vote a moment later (V250).
     if members.iter().any(|member| member.name.is_empty()) && member_of(members, machine).is_none() {
         let message = format!("an etcd member has not started, and may be that of machine {name}");
         return Err((WaitReason::EtcdMembers, message));
     }
     let Some(member) = member_of(members, machine) else {
-        let nodes: Vec<&str> = machines.by_ref().filter_map(Machine::node_name).collect();
+        let nodes: Vec<&str> = of_control_plane(observed).filter_map(Machine::node_name).collect();
         let mut unclaimed = members.iter().map(|member| member.name.as_str());
         let unclaimed = unclaimed.find(|member| !member.is_empty() && !nodes.contains(member));
         return match unclaimed.filter(|_| node.is_none()) {
@@ -209,9 +233,13 @@ fn removable<'m, 'a>(
     let quorum = quorum_after(members, MembershipChange::Remove(&member.name));
     let healthy = quorum.voting.saturating_sub(quorum.unhealthy);
     if !member.is_learner && healthy < quorum.needed() {
+        let remedy = if members.iter().any(|member| member.name.is_empty()) {
+            "one of the others has not started: remove it from etcd if it never starts, and repair the rest"
+        } else {
+            "repair the others"
+        };
         let message = format!(
-            "without etcd member {}, {healthy} of {} voting members would be healthy, and {} are needed; repair the \
-             others",
+            "without etcd member {}, {healthy} of {} voting members would be healthy, and {} are needed; {remedy}",
             member.name,
             quorum.voting,
             quorum.needed()
@@ -225,8 +253,7 @@ fn may_leave(spec: &Spec, state: &State, machine: &MachineState) -> Result<(), B
     let Some(members) = state.members.as_deref() else {
         return Err(unanswered(state.etcd_message()));
     };
-    let machines = state.machines.iter().map(|machine| &*machine.machine);
-    let Some(member) = removable(members, machines, &machine.machine)? else {
+    let Some(member) = removable(members, &state.observed, &machine.machine)? else {
         return Ok(());
     };
     let votes = |member: &EtcdMember| member.is_healthy && !member.is_learner;

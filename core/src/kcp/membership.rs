@@ -155,6 +155,9 @@ fn release(state: &State, machine: &MachineState, now: Timestamp) -> Result<Step
         let message = format!("the etcd members are unknown, so that the member of machine {name} cannot be removed");
         return Err(held(WaitReason::EtcdHealthy, message, false));
     };
+    if let Some(message) = ambiguous(machine, &members) {
+        return Err(waits(message));
+    }
     for member in possible_members(machine, state) {
         if let Some(lost) = safety::lost_quorum(&members, MembershipChange::Remove(member)) {
             let what = format!("the removal of etcd member {member}");
@@ -190,6 +193,18 @@ fn release(state: &State, machine: &MachineState, now: Timestamp) -> Result<Step
             Err(held(WaitReason::MachineRemoved, message, repairs))
         }
     }
+}
+
+/// Why the member of a machine is not known for sure: etcd has several members of its name (V252).
+fn ambiguous(machine: &MachineState, members: &[EtcdMember]) -> Option<String> {
+    let (name, node) = (machine.name(), machine.node()?);
+    let count = members.iter().filter(|member| member.name == node).count();
+    (count > 1).then(|| {
+        format!(
+            "etcd has {count} members named {node}, so that of machine {name} is not known; remove those that do not \
+             run on this Node from etcd"
+        )
+    })
 }
 
 /// Why a machine whose member is not known keeps its hook: its instance may join etcd after the

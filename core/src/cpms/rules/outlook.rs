@@ -83,9 +83,7 @@ impl Outlook {
         let place = place.map_or_else(String::new, |domain| format!(" in {}", domain.place()));
         let stands = |name: &&str| !deleted.contains(name) && Some(*name) != gone.as_deref();
         let names = self.state.of_index(index).map(|machine| machine.name.as_str());
-        let new = created
-            .and_then(Step::machine)
-            .or_else(|| names.filter(|name| stands(&name)).last());
+        let new = created.and_then(Step::machine).or_else(|| names.filter(stands).last());
         match (gone, new) {
             (Some(gone), Some(new)) => format!("{gone} is replaced by {new}{place}"),
             (Some(gone), None) => format!("{gone} is deleted"),

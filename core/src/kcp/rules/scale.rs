@@ -34,11 +34,18 @@ pub(super) fn judge(scale: &Value, scaled: Option<&Value>, found: &mut Vec<Viola
     });
     let refused = replicas(wanted, external).into_iter();
     found.extend(refused.map(|violation| {
-        if is_known || wanted <= 0 {
-            violation
-        } else {
-            violation.provisional()
+        if is_known {
+            return violation;
         }
+        let violation = violation.provisional();
+        if wanted <= 0 {
+            return violation;
+        }
+        // This text is sent only if the read fails.
+        violation.advice(
+            "the control plane that is scaled could not be read, and with external etcd the number may be even; repeat \
+             the request, or edit spec.replicas of the control plane",
+        )
     }));
 }
 

@@ -222,6 +222,51 @@ fn v226_a_deleted_machine_keeps_its_hook_until_its_member_is_removed_also_withou
     assert_eq!(removed_by(&observed, &plan.steps[0]), None);
 }
 
+/// Nothing of the deleted machine is released, whether or not the ControlPlane is being deleted.
+fn is_held(world: &World, observed: Observed, name: &str, parts: &[&str]) {
+    let mut object = world.object.clone();
+    object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let last = leave(&serde_json::from_value(object).unwrap(), &observed);
+    let state = State::observe(&world.spec(), observed);
+    for plan in [plan(&world.spec(), &state), last] {
+        assert_eq!(hook_patches(&plan), 0, "{plan:?}");
+        let is_told = |wait: &&Wait| {
+            wait.subject.as_ref().is_some_and(|subject| subject.name == name)
+                && parts.iter().all(|part| wait.message.contains(part))
+        };
+        assert!(plan.waits.iter().any(|wait| is_told(&wait)), "{plan:?}");
+    }
+}
+
+/// A wrong node reference made a deleted machine take the member of a machine that stays, as soon
+/// as that member did not answer for a moment. Etcd then lost its quorum with the deleted machine.
+#[test]
+fn v251_a_deleted_machine_whose_node_another_machine_names_keeps_its_hook_and_every_member() {
+    let mut world = hooked(3);
+    let names: Vec<String> = world.hosts.iter().map(|host| host.name().to_owned()).collect();
+    world.delete(&names[0]);
+    world.hosts[1].member = Member::Unhealthy;
+    let mut observed = managed(&world);
+    let node = observed.machines[1].node_name().unwrap().to_owned();
+    let wrong = Arc::make_mut(&mut observed.machines[0]);
+    wrong.status = serde_json::from_value(json!({"phase": "Running", "nodeRef": {"name": node}})).unwrap();
+    is_held(&world, observed, &names[0], &["both name the node", &names[1]]);
+}
+
+/// The member that was removed was not the one of the pod, and the other one voted without its
+/// machine.
+#[test]
+fn v252_a_deleted_machine_keeps_its_hook_while_etcd_has_two_members_of_its_name() {
+    let mut world = hooked(3);
+    let name = world.hosts[0].name().to_owned();
+    world.delete(&name);
+    let mut observed = managed(&world);
+    let mut members = observed.own_members.clone().unwrap().unwrap();
+    members.push(members[0].clone());
+    observed.own_members = Some(Ok(members));
+    is_held(&world, observed, &name, &["2 members named"]);
+}
+
 /// The node of the deleted machine exists, and its member may start and vote a moment later. Seed
 /// 20327 of the own-members scenario lost the quorum by that.
 #[test]

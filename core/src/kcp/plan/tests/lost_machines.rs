@@ -247,6 +247,31 @@ fn v245_two_machines_that_never_joined_are_both_replaced_if_a_member_may_be_that
 }
 
 #[test]
+fn v251_no_member_is_removed_while_two_machines_have_one_node() {
+    let mut world = World::new("abc");
+    drained(&mut world, 0);
+    assert_eq!(next(&world), "remove-hook m-0 n-0");
+    world.machines[0]["status"]["nodeRef"]["name"] = json!("n-1");
+    world.etcd.as_mut().unwrap()["members"][1]["healthy"] = json!(false);
+    let plan = planned(&world);
+    assert!(plan.steps.is_empty(), "{plan:?}");
+    let text = "1 etcd member(s) work and have no machine of the control plane: n-0";
+    assert!(plan.degraded.iter().any(|one| one.message.contains(text)), "{plan:?}");
+}
+
+#[test]
+fn v252_a_deleted_machine_keeps_its_hook_while_etcd_has_two_members_of_its_name() {
+    let mut world = World::new("abc");
+    drained(&mut world, 0);
+    let members = world.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap();
+    members.push(json!({"name": "n-0"}));
+    let plan = planned(&world);
+    assert!(plan.disruptive().is_none(), "{plan:?}");
+    let text = "etcd has 2 members named n-0";
+    assert!(plan.waits.iter().any(|wait| wait.message.contains(text)), "{plan:?}");
+}
+
+#[test]
 fn v247_a_member_without_a_machine_is_removed_beside_a_deleted_machine_that_only_its_node_refers_to() {
     // A user removed the hook of the machine m-1, so that its member stayed.
     let mut world = World::new("abc");

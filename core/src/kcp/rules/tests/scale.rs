@@ -43,7 +43,24 @@ fn w132_an_even_scale_is_judged_with_the_control_plane_that_it_is_about() {
     assert_eq!(judged(&new, None), (odd.clone(), vec![true]));
     assert_eq!(judged(&new, Some(&valid())), (odd, vec![false]));
     assert_eq!(judged(&new, Some(&external)), (Vec::new(), Vec::new()));
-    assert_eq!(judged(&none, None).1, [false, false]);
+    // The reasons for 0 differ, too.
+    assert_eq!(judged(&none, None).1, [true, true]);
+    let reasons = |scaled: &Value| judged(&none, Some(scaled)).0.len();
+    assert_eq!((reasons(&external), reasons(&valid())), (1, 2));
+}
+
+#[test]
+fn w142_a_scale_of_an_unread_control_plane_says_so() {
+    let scale =
+        |replicas: i64| json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": replicas}});
+    let advice = |scaled: Option<&Value>| {
+        let mut found = Vec::new();
+        crate::kcp::rules::scale::judge(&scale(4), scaled, &mut found);
+        found.remove(0).advice
+    };
+    assert!(advice(None).contains("could not be read"));
+    assert!(advice(Some(&scale(3))).contains("could not be read"));
+    assert_eq!(advice(Some(&valid())), "set 1, 3 or 5");
 }
 
 /// Cluster API allows this Scale, and refuses every edit after it.
