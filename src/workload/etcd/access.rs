@@ -254,25 +254,15 @@ impl EtcdAccess {
     /// [`EtcdError::is_unhealthy_cluster`].
     pub async fn remove(&self, name: &str) -> Result<(), EtcdError> {
         let answering = self.answering().await?;
-        let mut others = answering.clients.iter().filter(|(member, _)| member != name);
-        let Some((_, client)) = others.next() else {
-            let reasons: Vec<String> = answering.silent.into_values().collect();
-            return Err(EtcdError::NoMember(reasons.join("; ")));
-        };
-        let members = client.members().await?;
-        let Some(id) = members
-            .iter()
-            .find(|member| member.name == name)
-            .map(|member| member.id)
-        else {
-            return Ok(());
-        };
-        if members.len() == 1 {
-            return Err(EtcdError::NoMember(format!(
-                "{name} is the only member, which is never removed"
-            )));
+        let mut reasons: Vec<String> = answering.silent.into_values().collect();
+        // A member that was just removed answers once more, and then closes its connections.
+        for (_, client) in answering.clients.iter().filter(|(member, _)| member != name) {
+            match client.members().await {
+                Ok(members) => return remove_from(client, &members, name).await,
+                Err(error) => reasons.push(error.to_string()),
+            }
         }
-        removed(client.remove_member(id).await)
+        Err(EtcdError::NoMember(reasons.join("; ")))
     }
 
     /// Asks all members with a pod at the same time.
@@ -332,6 +322,19 @@ fn one_member_a_node(members: &[Located]) -> Result<(), EtcdError> {
         }
         None => Ok(()),
     }
+}
+
+/// Removes a member of these, through another one.
+async fn remove_from(through: &EtcdClient, members: &[Member], name: &str) -> Result<(), EtcdError> {
+    let Some(member) = members.iter().find(|member| member.name == name) else {
+        return Ok(());
+    };
+    if members.len() == 1 {
+        return Err(EtcdError::NoMember(format!(
+            "{name} is the only member, which is never removed"
+        )));
+    }
+    removed(through.remove_member(member.id).await)
 }
 
 /// A member that is gone was removed by a call whose answer was lost.
