@@ -57,6 +57,16 @@ fn v232_a_pool_is_not_released_before_a_record_that_lost_its_label_is_gone() {
     assert!(summary.violations.is_empty(), "{}", show::declared(&summary));
 }
 
+/// The caches showed a Machine that a health check reports, and the live list with the labels did
+/// not. It did not count as a remediation in flight.
+#[test]
+fn v256_a_machine_that_lost_a_label_since_the_caches_showed_it_counts_as_a_remediation_in_flight() {
+    for seed in [35641, 39999] {
+        let summary = simulate(Mode::Own, seed, 1, 1).unwrap();
+        assert!(summary.violations.is_empty(), "{}", show::declared(&summary));
+    }
+}
+
 /// In 32567, the write of the finalizer failed beside the creation of a record. In the others, a
 /// call of a killed process arrived after the world had changed, and the next process was blamed.
 #[test]

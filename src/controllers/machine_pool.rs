@@ -413,12 +413,24 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
                 hidden::read(&mut live, cluster, key, &labelled, &kind, self.mode).await?;
             }
         }
-        // The pool is released once no Machine of it is left. One that lost its labels is in no
-        // list with them, and the search from the caches may have failed or be too old.
-        let is_last = self.mode == Mode::Own && pool.metadata.is_deleting() && infrastructure.is_none();
-        if is_last && let Some((_, names)) = self.observed(&pool, key, &live, &needed) {
-            let searched = self.unlabelled.search_all(cluster, key, &pool, &names).await;
-            searched.map_err(|error| StepError::new(format!("listing {}", CLUSTER_API_MACHINES.title()), error))?;
+        if self.mode == Mode::Own
+            && let Some((_, names)) = self.observed(&pool, key, &live, &needed)
+        {
+            // The pool is released once no Machine of it is left. One that lost its labels is in no
+            // list with them, and the search from the caches may have failed or be too old.
+            let is_last = pool.metadata.is_deleting() && infrastructure.is_none();
+            let searched = match is_last {
+                true => self.unlabelled.search_all(cluster, key, &pool, &names).await,
+                // Otherwise those that the caches showed are enough.
+                false => {
+                    let names = Names {
+                        without: BTreeSet::new(),
+                        ..names
+                    };
+                    self.unlabelled.search_live(cluster, key, &pool, &names).await
+                }
+            };
+            searched.map_err(|error| StepError::new(format!("reading {}", CLUSTER_API_MACHINES.title()), error))?;
         }
         Ok(Some(live))
     }

@@ -57,6 +57,9 @@ pub fn next(pair: &Pair, now: Timestamp) -> Decision {
     if let Some(write) = finalizers::protect(pair) {
         return write.into();
     }
+    if let Some(write) = removal::disown(pair, authority).filter(|_| !pair.is_parent()) {
+        return write.into();
+    }
     let from = direction(pair, source);
     if let Some(decision) = pauses(pair, authority, from) {
         return decision;

@@ -23,6 +23,8 @@
 //! Source: the Converting Machine API to Cluster API enhancement, "Summary of the rules outlined
 //! above" and "Deletion of Machines"; decision 9.
 
+use serde_json::{Map, Value, json};
+
 use super::finalizers::{self, Removed};
 use super::pair::{Decision, FullObject, Pair, Part, Write};
 use super::pause;
@@ -49,15 +51,63 @@ pub fn fate(pair: &Pair, deleted: Api, authority: Api) -> Fate {
     let owner =
         member(deleted).and_then(|object| object.deciding_owner(member(deleted.other()), deleted, Some(authority)));
     let of_set = owner.is_some_and(|owner| owner.kind == "MachineSet");
-    // A MachineSet that was created again under the same name is not the owner.
-    let owns = |api: Api, set: &FullObject| pair.machine(api).is_none_or(|machine| is_owned_by(machine, set));
-    let ends = |api: Api| pair.set(api).is_none_or(|set| set.member.deleting || !owns(api, set));
     // Only the mirror of the MachineSet was deleted, and the garbage collector followed.
-    let collected = deleted != authority && of_set && ends(deleted) && !ends(deleted.other());
+    let collected = deleted != authority && of_set && set_ends(pair, deleted) && set_stays(pair).is_some();
     match owner {
         Some(_) if !collected => Fate::Both,
         _ => Fate::OnlyThis,
     }
+}
+
+/// Whether the MachineSet that owns the Machine of an API ends.
+fn set_ends(pair: &Pair, api: Api) -> bool {
+    // A MachineSet that was created again under the same name is not the owner.
+    let owns = |set: &FullObject| pair.machine(api).is_none_or(|machine| is_owned_by(machine, set));
+    pair.set(api).is_none_or(|set| set.member.deleting || !owns(set))
+}
+
+/// The API of the authoritative MachineSet, if that MachineSet is not being deleted. A MachineSet
+/// of the Machine API goes last if it is authoritative (`set_removal`), so one that is gone was the
+/// mirror. During a migration of the MachineSets without a record, any of them counts.
+fn set_stays(pair: &Pair) -> Option<Api> {
+    let stays = |api: &Api| pair.set(*api).is_some_and(|set| !set.member.deleting);
+    let Some(set) = &pair.machine_api_set else {
+        return Some(Api::ClusterApi).filter(stays);
+    };
+    match set.member.authority() {
+        Authority::Stable(api) => Some(api).filter(stays),
+        Authority::Migrating => match set.member.synchronized_api {
+            Some(api) => Some(api).filter(stays),
+            None => [Api::MachineApi, Api::ClusterApi].into_iter().find(stays),
+        },
+    }
+}
+
+/// Removes the owner of a Machine whose instance the API of the Machine may hold, if only the
+/// mirror of the MachineSet is being deleted. The sync controller does the same before it releases
+/// that mirror (`set_removal`), but the Machine may be created, or become authoritative, after
+/// that. `authority` is the authoritative API of the Machine.
+pub(super) fn disown(pair: &Pair, authority: Authority) -> Option<Write> {
+    let api = set_stays(pair)?.other();
+    let machine = pair.machine(api).filter(|machine| !machine.member.deleting)?;
+    let is_set = |kind: &str| kind == "MachineSet";
+    let is_owned = machine.member.owner().is_some_and(|owner| is_set(&owner.kind));
+    if !is_owned || authority == Authority::Stable(api.other()) || !set_ends(pair, api) {
+        return None;
+    }
+    let because = "only the mirror of its MachineSet is deleted, and the Machine stays";
+    let patch = without_owners(machine, |owner| {
+        owner.get("kind").and_then(Value::as_str).is_some_and(is_set)
+    });
+    Some(Write::patch(Part::of(api), machine, patch, because))
+}
+
+/// The merge patch that removes some of the owner references of an object.
+pub(super) fn without_owners(object: &FullObject, removed: impl Fn(&Value) -> bool) -> Map<String, Value> {
+    let owners = object.value.pointer("/metadata/ownerReferences");
+    let mut owners = owners.and_then(Value::as_array).cloned().unwrap_or_default();
+    owners.retain(|owner| !removed(owner));
+    Map::from_iter([(String::from("metadata"), json!({"ownerReferences": owners}))])
 }
 
 /// Whether an owner reference of an object has the uid of another one.
@@ -65,7 +115,7 @@ pub(super) fn is_owned_by(object: &FullObject, owner: &FullObject) -> bool {
     let owners = object
         .value
         .pointer("/metadata/ownerReferences")
-        .and_then(serde_json::Value::as_array);
+        .and_then(Value::as_array);
     let mut uids = owners
         .into_iter()
         .flatten()
@@ -240,7 +290,19 @@ pub(super) fn infrastructure(pair: &Pair, object: &FullObject) -> Decision {
 /// because an unpaused mirror could create an instance. An object that is being deleted can create
 /// none: it is unpaused, so that its controllers remove what they hold, and it does not stay in
 /// deletion.
+///
+/// A Machine of a MachineSet whose first copy has not ended is deleted, as the row of the table for
+/// its Machine in the Machine API demands: its creation arrived after that deletion.
 pub fn unmirrored(pair: &Pair) -> Decision {
+    let is_of_set = |machine: &&FullObject| {
+        let owner = machine.member.owner();
+        !machine.member.deleting && owner.is_some_and(|owner| owner.kind == "MachineSet")
+    };
+    let machine = pair.cluster_api.as_ref().filter(is_of_set);
+    if let Some(machine) = machine.filter(|_| record::is_unfinished_copy(pair)) {
+        let because = "its Machine in the Machine API is deleted, and the copy has not ended";
+        return Write::delete(Part::ClusterApi, machine, because).into();
+    }
     if let Some(write) = pause::unpause_deleted(pair) {
         return write.into();
     }

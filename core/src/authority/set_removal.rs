@@ -18,7 +18,7 @@
 //! Source: the Converting Machine API to Cluster API enhancement, "Deletion of Machines"; decision
 //! 9.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::finalizers::{self, Removed};
 use super::pair::{Decision, FullObject, Pair, Part, Write};
@@ -103,10 +103,8 @@ fn orphan(pair: &Pair, api: Api) -> Option<Write> {
     let (at, member) = members.find(|(_, member)| {
         member.api == api && member.is_authoritative && removal::is_owned_by(&member.object, set)
     })?;
-    let owners = member.object.value.pointer("/metadata/ownerReferences");
-    let mut owners = owners.and_then(Value::as_array).cloned().unwrap_or_default();
-    owners.retain(|owner| owner.get("uid").and_then(Value::as_str) != Some(set.uid()));
-    let patch = Map::from_iter([(String::from("metadata"), json!({"ownerReferences": owners}))]);
+    let is_set = |owner: &Value| owner.get("uid").and_then(Value::as_str) == Some(set.uid());
+    let patch = removal::without_owners(&member.object, is_set);
     let because = "only the mirror of its MachineSet is deleted, and the Machine stays";
     Some(Write::patch(Part::Member(at), &member.object, patch, because))
 }
@@ -133,6 +131,8 @@ fn release(pair: &Pair, api: Api, removed: Removed) -> Option<Write> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::authority::FINALIZER;
     use crate::authority::pair::{Member, Verb};

@@ -258,7 +258,7 @@ fn listed(issues: &[&Issue]) -> String {
 }
 
 /// The owner of a mirror in Cluster API. The Cluster owns a Machine without an owner, and one whose
-/// owner has no counterpart in Cluster API.
+/// owner has no counterpart in Cluster API. `None`: the owner references stay as they are.
 fn owner_in_cluster_api(pair: &Pair, source: &FullObject) -> Result<Option<Value>, Outcome> {
     let owner = source.member.owner();
     if let Some(owner) = owner.filter(|owner| owner.kind == "MachineSet") {
@@ -269,7 +269,18 @@ fn owner_in_cluster_api(pair: &Pair, source: &FullObject) -> Result<Option<Value
             );
             return Err(Outcome::blocked("MachineSetNotMirrored", message));
         };
-        return Ok(Some(reference(&set.value, true)));
+        if !set.member.deleting {
+            return Ok(Some(reference(&set.value, true)));
+        }
+        // The garbage collector deletes what a MachineSet owns that is gone.
+        if pair.cluster_api.is_some() {
+            return Ok(None);
+        }
+        let message = format!(
+            "metadata.ownerReferences: the mirror of MachineSet {} in Cluster API is being deleted",
+            owner.name
+        );
+        return Err(Outcome::blocked("MachineSetNotMirrored", message));
     }
     if let Some(owner) = owner.filter(|owner| owner.kind != CONTROL_PLANE_SET) {
         let message = format!(

@@ -87,6 +87,38 @@ impl Unlabelled {
         pool: &MachinePool,
         names: &Names,
     ) -> bool {
+        match self.find(cluster, key, names).await {
+            Ok(found) => self.found(key, pool, names, found),
+            Err(error) => {
+                tracing::warn!(%error, pool = %key, "the Machines without the labels of the pool cannot be read");
+                self.all().entry(key.clone()).or_default().failed = true;
+                false
+            }
+        }
+    }
+
+    /// Does the same before a write. `names` is what a live read shows.
+    ///
+    /// # Errors
+    /// The Machines cannot be read, so that one of them may be there.
+    pub(super) async fn search_live<C: Cluster>(
+        &self,
+        cluster: &C,
+        key: &ObjectRef,
+        pool: &MachinePool,
+        names: &Names,
+    ) -> kube::Result<()> {
+        let found = self.find(cluster, key, names).await?;
+        self.found(key, pool, names, found);
+        Ok(())
+    }
+
+    async fn find<C: Cluster>(
+        &self,
+        cluster: &C,
+        key: &ObjectRef,
+        names: &Names,
+    ) -> kube::Result<Vec<WatchedObject<Machine>>> {
         // A search that failed is repeated for all.
         let known = self
             .all()
@@ -95,18 +127,9 @@ impl Unlabelled {
             .map(|known| known.names.clone());
         let gone = known.iter().flatten().filter(|name| !names.machines.contains(*name));
         let sought: BTreeSet<&String> = gone.chain(&names.without).collect();
-        let found = if known.is_none() || sought.len() > FEW {
-            list(cluster, key).await
-        } else {
-            read(cluster, key, &sought).await
-        };
-        match found {
-            Ok(found) => self.found(key, pool, names, found),
-            Err(error) => {
-                tracing::warn!(%error, pool = %key, "the Machines without the labels of the pool cannot be read");
-                self.all().entry(key.clone()).or_default().failed = true;
-                false
-            }
+        match known.is_none() || sought.len() > FEW {
+            true => list(cluster, key).await,
+            false => read(cluster, key, &sought).await,
         }
     }
 
@@ -291,6 +314,29 @@ mod tests {
             assert!(pool.search().await);
             assert_eq!(pool.found(), names[1..]);
         }
+    }
+
+    #[tokio::test]
+    async fn v256_a_search_before_a_write_reads_a_machine_that_lost_a_label_since_or_fails() {
+        let pool = Pool::new();
+        pool.cluster.0.store("p-10", &labels("c"));
+        let shown = Names {
+            machines: [String::from("p-10")].into(),
+            ..Names::default()
+        };
+        pool.unlabelled
+            .search(&pool.cluster, &pool.key, &pool.pool, &shown)
+            .await;
+        assert!(pool.found().is_empty());
+        // The live list with the labels does not show it any more.
+        pool.cluster.0.store("p-10", &labels("another"));
+        let live = Names::default();
+        let search = || pool.unlabelled.search_live(&pool.cluster, &pool.key, &pool.pool, &live);
+        pool.cluster.0.fail(true);
+        assert!(search().await.is_err());
+        pool.cluster.0.fail(false);
+        search().await.unwrap();
+        assert_eq!(pool.found(), ["p-10"]);
     }
 
     #[tokio::test]

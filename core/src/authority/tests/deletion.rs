@@ -344,6 +344,149 @@ fn the_garbage_collector_reaches_no_instance_after_the_mirror_of_a_machine_set_w
     assert!(world.instance.is_some() && world.created == 1);
 }
 
+/// The mirror of the MachineSet was deleted and created again, and the garbage collector deleted
+/// the mirror of a Machine. Then the MachineSets migrated, and the mirror of the MachineSet in the
+/// other API is deleted.
+#[test]
+fn v253_the_deletion_of_two_mirrors_of_a_machine_set_reaches_no_instance() {
+    for authority in [Api::MachineApi, Api::ClusterApi] {
+        let (of_machine, of_set) = match authority {
+            Api::MachineApi => (1, 0),
+            Api::ClusterApi => (0, 1),
+        };
+        for gone in [false, true] {
+            let mut world = pair(authority, true);
+            let owner = set(Api::MachineApi)["metadata"].clone();
+            world.change(Part::of(authority), |machine| {
+                machine["metadata"]["ownerReferences"] = json!([{"apiVersion": "x/v1", "kind": "MachineSet",
+                    "name": owner["name"], "uid": format!("set-{}", authority.as_str())}]);
+            });
+            world.sets[of_machine].as_mut().unwrap()["metadata"]["uid"] = json!("another");
+            world.sets[0].as_mut().unwrap()["status"] = json!({"authoritativeAPI": authority.other().as_str()});
+            world.sets[of_set].as_mut().unwrap()["metadata"]["deletionTimestamp"] = json!("2026-02-01T00:00:00Z");
+            if gone && of_set == 0 {
+                world.sets[0] = None;
+            }
+            world.delete(Part::of(authority.other()));
+            for _ in 0..12 {
+                let Decision::Write(write) = world.decide() else { break };
+                assert!(world.write(&write), "{write:?}");
+            }
+            let machine = world.object(Part::of(authority)).unwrap();
+            assert!(!machine.member.deleting, "{authority:?} {gone} {:#?}", world.log);
+            assert!(world.instance.is_some() && world.created == 1);
+        }
+    }
+}
+
+/// The controllers of Cluster API delete a MachineSet, and the garbage collector what it owns.
+#[test]
+fn v254_a_machine_for_cluster_api_waits_while_the_mirror_of_its_set_is_being_deleted() {
+    let mut world = World::default();
+    let owner = set(Api::MachineApi);
+    world.sets = [Some(owner.clone()), Some(set(Api::ClusterApi))];
+    world.sets[1].as_mut().unwrap()["metadata"]["deletionTimestamp"] = json!("2026-02-01T00:00:00Z");
+    world.create(Part::MachineApi, machine(Some(Api::ClusterApi), Some(&owner)));
+    world.settle();
+    assert_eq!(world.existing(), [Part::MachineApi], "{:#?}", world.log);
+    let (status, message) = world.synchronized();
+    assert!(status == "False" && message.contains("is being deleted"), "{message}");
+    world.sets[1] = Some(set(Api::ClusterApi));
+    assert_eq!(world.settle(), Decision::Idle);
+    assert_eq!((world.existing(), world.created), (ALL.to_vec(), 1));
+}
+
+/// The mirror of the MachineSet was released before the Machine was created with that owner, or
+/// before the Machine became authoritative.
+#[test]
+fn v254_a_machine_loses_the_mirror_of_its_set_that_is_deleted_before_its_controllers_act() {
+    for gone in [false, true] {
+        let mut world = World::default();
+        let owner = set(Api::MachineApi);
+        world.sets = [Some(owner.clone()), Some(set(Api::ClusterApi))];
+        world.create(Part::MachineApi, machine(Some(Api::ClusterApi), Some(&owner)));
+        while world.get(Part::ClusterApi).is_none() {
+            let Decision::Write(write) = world.decide() else {
+                panic!("{:#?}", world.log);
+            };
+            assert!(world.write(&write), "{write:?}");
+        }
+        match gone {
+            true => world.sets[1] = None,
+            false => {
+                world.sets[1].as_mut().unwrap()["metadata"]["deletionTimestamp"] = json!("2026-02-01T00:00:00Z");
+            }
+        }
+        while world.created == 0 {
+            if let Decision::Write(write) = world.decide() {
+                assert!(world.write(&write), "{write:?}");
+            }
+            if world.object(Part::ClusterApi).unwrap().member.owner().is_none() {
+                let mut new = set(Api::ClusterApi);
+                new["metadata"]["uid"] = json!("another");
+                world.sets[1] = Some(new);
+            }
+            for actor in 0..3 {
+                world.act(actor);
+            }
+        }
+        assert_eq!(
+            world.object(Part::ClusterApi).unwrap().member.owner(),
+            None,
+            "{:#?}",
+            world.log
+        );
+        world.sets[1] = None;
+        world.settle();
+        assert_eq!((world.existing(), world.created), (ALL.to_vec(), 1), "{:#?}", world.log);
+    }
+}
+
+/// A user deletes a MachineSet and creates it again. The garbage collector deletes its Machines.
+#[test]
+fn v254_a_machine_keeps_an_authoritative_owner_that_was_deleted() {
+    for authority in [Api::MachineApi, Api::ClusterApi] {
+        let mut world = pair(authority, true);
+        for set in world.sets.iter_mut().flatten() {
+            set["metadata"]["uid"] = json!(format!("another-{}", set["metadata"]["uid"]));
+        }
+        world.settle();
+        assert_eq!(
+            (world.existing(), world.instance.as_deref()),
+            (vec![], None),
+            "{authority:?} {:#?}",
+            world.log
+        );
+    }
+}
+
+/// The creation of a mirror arrives after its Machine was deleted.
+#[test]
+fn v255_an_unfinished_copy_of_a_machine_of_a_set_that_is_gone_is_deleted() {
+    for authority in [Api::MachineApi, Api::ClusterApi] {
+        for owned in [true, false] {
+            let mut world = World::default();
+            let owner = set(Api::MachineApi);
+            world.sets = [Some(owner.clone()), Some(set(Api::ClusterApi))];
+            world.create(Part::MachineApi, machine(Some(authority), owned.then_some(&owner)));
+            while world.get(Part::ClusterApi).is_none() {
+                let Decision::Write(write) = world.decide() else {
+                    panic!("{:#?}", world.log);
+                };
+                assert!(world.write(&write), "{write:?}");
+                if authority == Api::MachineApi {
+                    world.machine_api_controller();
+                }
+            }
+            world.objects[0] = None;
+            world.instance = None;
+            world.settle();
+            let left = if owned { vec![] } else { vec![Part::ClusterApi] };
+            assert_eq!(world.existing(), left, "{authority:?} {:#?}", world.log);
+        }
+    }
+}
+
 /// The authoritative Machine was deleted without an owner, so its mirror stayed, paused. A user
 /// deletes it later.
 #[test]
