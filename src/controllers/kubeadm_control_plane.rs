@@ -42,7 +42,7 @@ use crate::runtime::{
 use crate::workload::{ManagedCluster, ManagedClusters, ManagedEtcd};
 use inspect::{Inspected, change_addon, prepare_join};
 use known::Known;
-use pending::Creations;
+use pending::{Creations, Leaving};
 use steps::{Origin, Planned, planned};
 
 pub use issue::{Issuer, Kubeconfig};
@@ -73,6 +73,7 @@ pub struct KubeadmControlPlanes<W> {
 #[derive(Debug, Default)]
 pub struct State {
     creations: Creations,
+    leaving: Leaving,
     /// The machine that the plan from the caches creates.
     expected: Option<String>,
     /// What the API server does not store of the statuses of the control plane and its machines.
@@ -347,9 +348,10 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
             return Observation::Nothing;
         };
         let known = self.known(key);
-        let Some(observed) = self.observed(object, view, &known) else {
+        let Some(mut observed) = self.observed(object, view, &known) else {
             return Observation::Nothing;
         };
+        observed.leaving = state.leaving.ages(&observed.machines, moment.instant);
         let cluster = cluster_of(&object.metadata);
         let managed = observed.cluster.as_ref().map(|owner| ManagedCluster {
             namespace: key.namespace.clone(),

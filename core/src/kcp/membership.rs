@@ -210,7 +210,7 @@ fn ambiguous(machine: &MachineState, members: &[EtcdMember]) -> Option<String> {
 /// Why a machine whose member is not known keeps its hook: its instance may join etcd after the
 /// hook was removed, get a vote, and vanish, and etcd would have no quorum then (V242).
 fn may_still_join(state: &State, machine: &MachineState, members: &[EtcdMember], now: Timestamp) -> Option<Held> {
-    let until = machine.machine.metadata.creation_timestamp?.checked_add(JOINED).ok()?;
+    let until = joined_at(machine, now)?;
     // kubeadm labels the Node after it added the member, and Nodes without the label are not read.
     let possible = possible_members(machine, state);
     let has_joined = possible.into_iter().any(|name| state.remains.contains(name));
@@ -230,6 +230,19 @@ fn may_still_join(state: &State, machine: &MachineState, members: &[EtcdMember],
         },
         by_others: members.iter().any(|member| !member.is_learner && !member.is_healthy),
     })
+}
+
+/// When a machine that is being deleted has joined, or never will. A clock that is ahead must not
+/// shorten this time (V257). So the age at the deletion, by the clock of the API server, and the
+/// time since an observer first saw the deletion count together.
+fn joined_at(machine: &MachineState, now: Timestamp) -> Option<Timestamp> {
+    let metadata = &machine.machine.metadata;
+    let created = metadata.creation_timestamp?;
+    let Some((seen, deleted)) = machine.leaving_for.zip(metadata.deletion_timestamp) else {
+        return created.checked_add(JOINED).ok();
+    };
+    let age = deleted.duration_since(created).saturating_add(seen);
+    now.checked_add(JOINED.saturating_sub(age)).ok()
 }
 
 /// Whether a machine that has no voting member must be replaced.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::SignedDuration;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -78,6 +79,9 @@ pub struct Observed {
     pub machine_pools: Vec<String>,
     /// The etcd members; `None` if no member could be reached.
     pub etcd: Option<EtcdMembers>,
+    /// How long the observer has seen a Machine being deleted, by the uid of the Machine. A clock
+    /// decides for a Machine that is missing here.
+    pub leaving: BTreeMap<String, SignedDuration>,
     /// What the machines are compared with, if it is known.
     wanted: Option<Arc<Wanted>>,
 }

@@ -203,6 +203,10 @@ fn retry<'a>(state: &State, machine: &'a MachineState, now: Timestamp) -> Result
     let Some(last_time) = last.timestamp else {
         return Ok(record);
     };
+    // The clock that wrote a time in the future is ahead. The replacement was created soon after
+    // that, by the clock of the API server (V258).
+    let created = machine.machine.metadata.creation_timestamp;
+    let last_time = created.filter(|_| last_time > now).unwrap_or(last_time);
     let limits = &state.control_plane.spec.remediation;
     let after = |seconds: i32| {
         let period = SignedDuration::from_secs(i64::from(seconds));

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::observed::{EtcdMembers, Observed, ReportedMember, cluster_name};
 use super::outdated::{Difference, Parts, Wanted, differences};
@@ -78,6 +78,8 @@ pub struct MachineState {
     /// Whether its Node must have the taint of control plane machines. False without a
     /// KubeadmConfig, because the configuration is unknown then.
     pub expects_taint: bool,
+    /// How long the observer has seen it being deleted. `None`: a clock decides.
+    pub leaving_for: Option<SignedDuration>,
 }
 
 impl MachineState {
@@ -525,6 +527,7 @@ fn machine_state(
         has_instance: provider_id.is_some(),
         kubelet_version: reported.map(str::to_owned),
         expects_taint: config.is_some_and(|config| expects_taint(&config.spec)),
+        leaving_for: observed.leaving.get(machine.metadata.uid()).copied(),
     }
 }
 

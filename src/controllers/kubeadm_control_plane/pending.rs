@@ -1,11 +1,14 @@
-//! Creations that one process sent, or that it found recorded.
+//! Creations that one process sent, or that it found recorded, and how long it has seen machines
+//! being deleted.
 //!
 //! A record of this process is over when every request was answered. A record of another process,
 //! and a request without an answer, count for some minutes by this process's own clock (decision
 //! 46).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use capstan_core::api::cluster_x_k8s_io::control_plane::Machine;
 use capstan_core::kcp::pending::Recorded;
 use capstan_core::model::{PendingCreation, UnreadablePendingCreations};
 use jiff::{SignedDuration, Timestamp};
@@ -88,6 +91,25 @@ impl Creations {
     }
 }
 
+/// The machines that this process saw being deleted, by their uids, and since when.
+#[derive(Debug, Default)]
+pub(super) struct Leaving(BTreeMap<String, Instant>);
+
+impl Leaving {
+    /// How long each machine that is being deleted has been seen so, by this process's own clock.
+    pub(super) fn ages(&mut self, machines: &[Arc<Machine>], now: Instant) -> BTreeMap<String, SignedDuration> {
+        let leaving = machines.iter().filter(|machine| machine.metadata.is_deleting());
+        let leaving: BTreeSet<&str> = leaving.map(|machine| machine.metadata.uid()).collect();
+        self.0.retain(|uid, _| leaving.contains(uid.as_str()));
+        let age = |uid: &str| {
+            let first = *self.0.entry(uid.to_owned()).or_insert(now);
+            let age = SignedDuration::try_from(now.saturating_duration_since(first));
+            (uid.to_owned(), age.unwrap_or(SignedDuration::ZERO))
+        };
+        leaving.into_iter().map(age).collect()
+    }
+}
+
 fn left(first: Instant, now: Instant) -> Option<SignedDuration> {
     let passed = SignedDuration::try_from(now.duration_since(first)).unwrap_or(LATE_OF_OTHERS);
     Some(LATE_OF_OTHERS.saturating_sub(passed)).filter(SignedDuration::is_positive)
@@ -98,6 +120,27 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn v257_the_time_of_a_deletion_counts_from_when_this_process_first_sees_it() {
+        let machine = |uid: &str, deleted: bool| {
+            let mut machine = Machine::default();
+            machine.metadata.uid = Some(uid.to_owned());
+            machine.metadata.deletion_timestamp = deleted.then_some(Timestamp::UNIX_EPOCH);
+            Arc::new(machine)
+        };
+        let (mut leaving, start) = (Leaving::default(), Instant::now());
+        let machines = [machine("a", true), machine("b", false)];
+        let ages = leaving.ages(&machines, start);
+        assert_eq!(ages, BTreeMap::from([(String::from("a"), SignedDuration::ZERO)]));
+        let later = start + Duration::from_secs(90);
+        let ages = leaving.ages(&[machine("a", true), machine("b", true)], later);
+        let expected = [("a", 90), ("b", 0)].map(|(uid, age)| (uid.to_owned(), SignedDuration::from_secs(age)));
+        assert_eq!(ages, BTreeMap::from(expected));
+        assert!(leaving.ages(&[], later).is_empty());
+        let again = leaving.ages(&[machine("a", true)], later);
+        assert_eq!(again.get("a"), Some(&SignedDuration::ZERO));
+    }
 
     fn record(machine: &str, by: &str) -> PendingCreation {
         PendingCreation {

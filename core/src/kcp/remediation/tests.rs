@@ -135,6 +135,20 @@ fn retries_are_counted_within_the_minimum_healthy_period() {
     assert_eq!(retried("2026-06-01T11:58:00Z", 7, &short), "delete m-0 0");
 }
 
+/// The clock of the process that replaced the machine was an hour ahead.
+#[test]
+fn v258_a_retry_does_not_wait_for_a_clock_that_is_ahead() {
+    let mut world = world();
+    world.spec()["remediation"] = json!({"retryPeriodSeconds": 600});
+    world.created(0, "2026-06-01T11:45:00Z");
+    let ahead = record("old", "2026-06-01T12:44:00Z", 0).to_string();
+    world.annotate(0, REMEDIATION_FOR, &ahead);
+    assert_eq!(decided(&world), "delete m-0 1");
+    world.created(0, "2026-06-01T11:55:00Z");
+    let deferred = decided(&world);
+    assert!(deferred.ends_with("next try at 2026-06-01T12:05:00Z"), "{deferred}");
+}
+
 #[test]
 fn a_retry_waits_for_the_retry_period() {
     let limits = json!({"retryPeriodSeconds": 600});

@@ -37,6 +37,10 @@ fn machines(moment: &Stored) -> usize {
     moment.all(&CLUSTER_API_MACHINES).count()
 }
 
+fn one_stays(moment: &Stored) -> bool {
+    moment.all(&CLUSTER_API_MACHINES).any(|machine| !is_deleting(machine))
+}
+
 fn outdated(moment: &Stored, machine: &Object, control_plane: &Object) -> bool {
     is_outdated(machine, moment.get(&INSTANCES, NAMESPACE, name(machine)), control_plane)
 }
@@ -250,7 +254,8 @@ pub(super) fn the_spec_belongs_to_the_user(change: &Change<'_>) -> Judged {
 }
 
 /// K11: no machine is created or deleted while the control plane is paused. While its rollout is
-/// paused, none is created or deleted only because one is outdated.
+/// paused, none is created or deleted only because one is outdated. If all are being deleted, a new
+/// one must take over the data of etcd.
 pub(super) fn a_pause_holds(change: &Change<'_>) -> Judged {
     let Some(machine) = machine(change) else { return Ok(()) };
     let is_created = change.before.is_none();
@@ -273,7 +278,7 @@ pub(super) fn a_pause_holds(change: &Change<'_>) -> Judged {
         let (count, wanted) = (machines(moment), replicas(control_plane));
         has(moment, PAUSED_ROLLOUT)
             && match is_created {
-                true => count >= wanted,
+                true => count >= wanted && one_stays(moment),
                 false => count <= wanted && stored.is_some_and(|stored| !is_unhealthy(stored)),
             }
     };

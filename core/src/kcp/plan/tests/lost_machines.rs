@@ -166,6 +166,26 @@ fn v242_a_deleted_machine_that_may_still_join_keeps_its_hook_if_etcd_would_lose_
     assert_eq!(next(&three), "remove-hook m-0 -", "two of three members remain");
 }
 
+/// The clock of one of two processes was an hour ahead.
+#[test]
+fn v257_a_clock_that_is_ahead_does_not_release_a_deleted_machine_that_may_still_join() {
+    let mut world = booting("ab", "2026-06-01T10:00:00Z");
+    world.machines[0]["metadata"]["deletionTimestamp"] = json!("2026-06-01T10:05:00Z");
+    assert_eq!(next(&world), "remove-hook m-0 -", "without a second clock");
+    let uid = world.machines[0]["metadata"]["uid"].as_str().unwrap().to_owned();
+    let seen_for = |minutes: i64| {
+        let mut observed = world.observed();
+        let age = jiff::SignedDuration::from_mins(minutes);
+        observed.leaving.insert(uid.clone(), age);
+        let state = State::observe(&observed, now());
+        plan(&state, now())
+    };
+    let waits = seen_for(5);
+    assert_eq!(waits.disruptive().map(shown), None);
+    assert_eq!(waits.reconcile_at, "2026-06-01T12:10:00Z".parse().ok());
+    assert_eq!(seen_for(15).disruptive().map(shown).unwrap(), "remove-hook m-0 -");
+}
+
 #[test]
 fn v242_a_machine_whose_member_was_removed_does_not_keep_its_hook() {
     let mut world = World::new("ab");
