@@ -7,11 +7,12 @@ use capstan_core::authority::pair::FullObject;
 use capstan_core::authority::spec::Api;
 use serde_json::{Value, json};
 
+use crate::simulation::engine::kinds::ObjectKey;
 use crate::simulation::engine::world::World;
 
 use super::actors::{actor, key_of};
 use super::autoscaler::is_marked;
-use super::objects::{CLUSTER_API, INFRASTRUCTURE, MACHINE, MACHINE_API, MIRROR, TEMPLATE};
+use super::objects::{CLUSTER_API, INFRASTRUCTURE, MACHINE, MACHINE_API, MIRROR, MIRROR_SET, SET, TEMPLATE};
 use super::objects::{of_cluster_api, of_machine_api};
 use super::state::{BothApis, ReadObjects, Role, is_owned};
 
@@ -69,6 +70,7 @@ impl World<BothApis> {
                     "ownerReferences": owner(set)},
                 "spec": at("/spec")});
             let _answer = self.create(actor(role), &of_machine_api(MACHINE, &machine), body);
+            self.doom_of_deleted(set, &of_machine_api(SET, name), &machine);
             return true;
         }
         if let Some(machine) = alive.get(wanted).filter(|_| !stale) {
@@ -113,6 +115,16 @@ impl World<BothApis> {
         false
     }
 
+    /// A controller that read its MachineSet before a user deleted that set still creates a Machine.
+    /// It is deleted with the MachineSet.
+    fn doom_of_deleted(&mut self, read: &FullObject, key: &ObjectKey, machine: &str) {
+        let stored = self.get(key);
+        let stays = stored.is_some_and(|set| set.uid() == read.uid() && !set.member.deleting);
+        if !stays {
+            self.doom(machine);
+        }
+    }
+
     /// The controller of Cluster API creates the infrastructure machine, and then the Machine.
     fn create_of_set(&mut self, set: &FullObject, name: &str) -> bool {
         let role = Role::ClusterApiSets;
@@ -123,6 +135,7 @@ impl World<BothApis> {
             return false;
         };
         let machine = self.new_name(name);
+        self.doom_of_deleted(set, &of_cluster_api(MIRROR_SET, name), &machine);
         let at = |object: &FullObject, pointer: &str| object.value.pointer(pointer).cloned().unwrap_or_default();
         let infrastructure = json!({"apiVersion": template.text("/apiVersion"), "kind": "AWSMachine",
             "metadata": {"name": machine, "namespace": CLUSTER_API, "labels": at(set, "/spec/template/metadata/labels"),

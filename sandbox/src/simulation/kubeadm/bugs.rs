@@ -45,7 +45,7 @@ bugs! {
         "A health check that found a machine healthy demands its replacement.";
     NoRemediation "no-remediation" from 0 violates ["K10"]
         "The demand of a health check is not seen.";
-    EditUnseen "edit-unseen" from 0 violates ["K10"]
+    EditUnseen "edit-unseen" from 0 violates ["K10", "K13"]
         "A new version is not seen.";
     EtcdExternal "etcd-external" from 0 violates ["K6", "K7", "K10"]
         "The hook goes without the member, as if etcd were external.";
@@ -59,7 +59,7 @@ bugs! {
         "The infrastructure machine is deleted in the place of the Machine.";
     InPlace "in-place" from 0 violates ["K9"]
         "A machine gets the version of the control plane in place.";
-    NoLabels "no-labels" from 0 violates ["K10"]
+    NoLabels "no-labels" from 0 violates ["K10", "G4"]
         "Labels of the template do not reach existing machines.";
     IgnoresPause "ignores-pause" from 0 violates ["K11"]
         "The pause of the control plane is not seen.";
@@ -69,7 +69,7 @@ bugs! {
         "Every new machine is placed in the first failure domain.";
     Unexplained "unexplained" from 0 violates ["K10", "K13"]
         "From the moment at which all is well, the status is not written any more.";
-    FinalizerFirst "finalizer-first" from 0 violates ["K10"]
+    FinalizerFirst "finalizer-first" from 0 violates ["K10", "G8"]
         "The finalizer is removed before the machines are gone.";
     NoLiveRead "no-live-read" from 0 violates ["K6", "K10", "G8"]
         "A deletion follows from the caches alone, and has no precondition.";
