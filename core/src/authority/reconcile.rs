@@ -54,6 +54,9 @@ pub fn next(pair: &Pair, now: Timestamp) -> Decision {
             false => removal::next(pair, source),
         };
     }
+    if let Some(write) = removal::late_copy(pair) {
+        return write.into();
+    }
     if let Some(write) = finalizers::protect(pair) {
         return write.into();
     }

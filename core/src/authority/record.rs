@@ -39,6 +39,10 @@ pub(super) struct Record {
     /// remove.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) tried: Option<String>,
+    /// The creation of the object was requested, and the sync controller has not seen the object
+    /// beside its source yet. A creation may arrive after the source is gone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) requested: bool,
 }
 
 impl Record {
@@ -74,6 +78,15 @@ pub(super) fn is_unfinished_copy(pair: &Pair) -> bool {
         machine.member.is_paused_by_sync() && Record::of(machine).from == Api::MachineApi.as_str()
     };
     !pair.is_parent() && pair.infrastructure.is_none() && pair.cluster_api.as_ref().is_some_and(is_first)
+}
+
+/// Whether a Machine of the Machine API is the mirror of a Machine that was gone before the creation
+/// of the mirror arrived. A mirror that was restored from a backup was seen beside its source
+/// before.
+pub(super) fn is_late_copy(pair: &Pair) -> bool {
+    let record = pair.machine_api.as_ref().map(Record::of);
+    let is_new = record.is_some_and(|record| record.requested && record.from == Api::ClusterApi.as_str());
+    is_new && !pair.is_parent() && pair.cluster_api.is_none() && pair.infrastructure.is_none()
 }
 
 /// The merge patch of the labels or annotations of a mirror: every wanted entry is set, an entry

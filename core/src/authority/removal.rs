@@ -102,6 +102,14 @@ pub(super) fn disown(pair: &Pair, authority: Authority) -> Option<Write> {
     Some(Write::patch(Part::of(api), machine, patch, because))
 }
 
+/// Deletes a mirror in the Machine API whose creation arrived after its Machine in Cluster API was
+/// deleted. Otherwise the Machine would be made again from it, without an instance.
+pub(super) fn late_copy(pair: &Pair) -> Option<Write> {
+    let machine = pair.machine_api.as_ref().filter(|_| record::is_late_copy(pair))?;
+    let because = "the Machine in Cluster API was deleted before this copy of it was created";
+    Some(Write::delete(Part::MachineApi, machine, because))
+}
+
 /// The merge patch that removes some of the owner references of an object.
 pub(super) fn without_owners(object: &FullObject, removed: impl Fn(&Value) -> bool) -> Map<String, Value> {
     let owners = object.value.pointer("/metadata/ownerReferences");

@@ -369,7 +369,7 @@ impl Copy<'_> {
     fn object(&self, part: Part, converted: &Value) -> Option<Outcome> {
         let wanted = self.dressed(part, converted);
         let Some(stored) = self.pair.part(part) else {
-            return Some(Write::create(part, wanted, "it does not exist").into());
+            return Some(Write::create(part, self.requested(part, wanted, converted), "it does not exist").into());
         };
         if part == Part::Infrastructure && stored.member.deleting {
             let because = "the mirror of the infrastructure is made again";
@@ -386,6 +386,21 @@ impl Copy<'_> {
         }
         let status = || sync_status::next(part, stored, converted, self.pair.kind).map(Outcome::from);
         self.update(part, stored, &wanted).or_else(status)
+    }
+
+    /// The body of a creation. A mirror in the Machine API is marked until it is seen beside its
+    /// source. Of one in Cluster API, the missing infrastructure tells the same.
+    fn requested(&self, part: Part, mut body: Value, converted: &Value) -> Value {
+        let record = Record {
+            requested: part == Part::MachineApi && !self.pair.is_parent(),
+            ..self.record(converted)
+        };
+        if record.requested
+            && let Some(Value::Object(annotations)) = body.pointer_mut("/metadata/annotations")
+        {
+            annotations.insert(MIRRORED.to_owned(), record.text().into());
+        }
+        body
     }
 
     /// The object as it is created: in the namespace of its API, owned, and with finalizers. An
@@ -444,6 +459,7 @@ impl Copy<'_> {
             labels: keys("labels"),
             annotations: keys("annotations"),
             tried: None,
+            requested: false,
         }
     }
 

@@ -487,6 +487,33 @@ fn v255_an_unfinished_copy_of_a_machine_of_a_set_that_is_gone_is_deleted() {
     }
 }
 
+/// The creation of a mirror in the Machine API arrives after its Machine was deleted. A mirror that
+/// was seen beside its Machine, and is restored without it, becomes a Machine again.
+#[test]
+fn v259_a_mirror_that_is_created_after_its_machine_was_deleted_is_deleted() {
+    for is_seen in [false, true] {
+        let mut world = pair(Api::ClusterApi, true);
+        world.objects[0] = None;
+        while world.get(Part::MachineApi).is_none() {
+            let Decision::Write(write) = world.decide() else {
+                panic!("{:#?}", world.log);
+            };
+            assert!(world.write(&write), "{write:?}");
+        }
+        if is_seen {
+            assert_eq!(world.settle(), Decision::Idle);
+        }
+        world.objects[1] = None;
+        world.objects[2] = None;
+        world.instance = None;
+        let decision = world.settle();
+        match is_seen {
+            false => assert_eq!(world.existing(), [], "{:#?}", world.log),
+            true => assert_eq!(world.existing(), ALL, "{decision:?} {:#?}", world.log),
+        }
+    }
+}
+
 /// The authoritative Machine was deleted without an owner, so its mirror stayed, paused. A user
 /// deletes it later.
 #[test]
