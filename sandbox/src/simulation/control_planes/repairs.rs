@@ -22,6 +22,12 @@ enum Repair {
 }
 
 impl Plane {
+    /// Whether the status asks for a repair of etcd.
+    fn waits_for_user(&self) -> bool {
+        let status = self.object.as_ref().and_then(|object| object.status.as_ref());
+        status.is_some_and(|status| status.failure_reason.as_deref() == Some("EtcdQuorumAtRisk"))
+    }
+
     fn repair_of(&self, machine: &Machine) -> Repair {
         let deleting = machine.metadata.is_deleting();
         let lost = machine.node_name().is_some() && self.node_of(machine).is_none();
@@ -31,8 +37,7 @@ impl Plane {
             .iter()
             .any(|owner| owner.uid == FOREIGN);
         let is_replaced = self.object.is_some();
-        let status = self.object.as_ref().and_then(|object| object.status.as_ref());
-        let waits_for_user = status.is_some_and(|status| status.failure_reason.as_deref() == Some("EtcdQuorumAtRisk"));
+        let waits_for_user = self.waits_for_user();
         if !is_control_plane(&machine.metadata.labels) {
             Repair::Labels
         } else if owned {
@@ -99,15 +104,17 @@ impl World<Plane> {
         any
     }
 
-    /// Removes the members whose machines are gone, where no etcd operator does. The controller
-    /// removes those that started, and names the others as lost.
+    /// Removes the members whose machines are gone, where no etcd operator does: the controller
+    /// removes those that started, and names the others as lost. The etcd operator removes none
+    /// beside several members that are not healthy, and the status asks for a repair.
     fn remove_lost_members(&mut self) -> bool {
         let environment = &mut self.environment;
         let members = &environment.etcd.members;
         let machines = &environment.machines;
         let all = members.voters.iter().chain(&members.learners);
         let lost: Vec<String> = all.filter(|name| !machines.contains_key(*name)).cloned().collect();
-        if !environment.setup.own_members || environment.etcd.has_bootstrap || !environment.has_quorum() {
+        let by_user = environment.setup.own_members || environment.waits_for_user();
+        if !by_user || environment.etcd.has_bootstrap || !environment.has_quorum() {
             return false;
         }
         for name in &lost {
