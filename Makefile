@@ -42,6 +42,7 @@ test: simulator ## Run all tests with a real API server, and every single fault 
 	$(SIMULATE)-both-apis --mutants --seeds 60
 	$(SIMULATE)-machine-pools --seeds 50
 	$(SIMULATE)-machine-pools --mutants --seeds 200
+	$(SIMULATE)-kubeadm --mutants --seeds 200
 
 simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=release for millions of seeds
 	$(SIMULATE) --digest --seeds 16 | diff sandbox/tests/simulation/traces.txt -
@@ -54,6 +55,7 @@ simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=re
 	$(SIMULATE)-control-planes --scenario own-members --from $(FROM) --seeds $$((($(SEEDS) + 99) / 100))
 	$(SIMULATE)-both-apis --from $(FROM) --seeds $$((($(SEEDS) + 24) / 25))
 	$(SIMULATE)-machine-pools --from $(FROM) --seeds $$((($(SEEDS) + 59) / 60))
+	$(SIMULATE)-kubeadm --from $(FROM) --seeds $$((($(SEEDS) + 49) / 50))
 
 MUTANTS := $(or $(CARGO_TARGET_DIR),target)/generated-mutants
 mutants: simulator ## Change each point of the decisions, and hunt the changes: ROUNDS=10 AGAIN=1 SAMPLE=40

@@ -80,9 +80,9 @@ pub(super) fn is_unfinished_copy(pair: &Pair) -> bool {
     !pair.is_parent() && pair.infrastructure.is_none() && pair.cluster_api.as_ref().is_some_and(is_first)
 }
 
-/// Whether a Machine of the Machine API is the mirror of a Machine that was gone before the creation
-/// of the mirror arrived. A mirror that was restored from a backup was seen beside its source
-/// before.
+/// Whether a Machine of the Machine API is the mirror of a Machine that was gone before the
+/// creation of the mirror arrived. A mirror that is restored from a backup was seen beside its
+/// source before.
 pub(super) fn is_late_copy(pair: &Pair) -> bool {
     let record = pair.machine_api.as_ref().map(Record::of);
     let is_new = record.is_some_and(|record| record.requested && record.from == Api::ClusterApi.as_str());

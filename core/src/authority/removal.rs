@@ -106,7 +106,7 @@ pub(super) fn disown(pair: &Pair, authority: Authority) -> Option<Write> {
 /// deleted. Otherwise the Machine would be made again from it, without an instance.
 pub(super) fn late_copy(pair: &Pair) -> Option<Write> {
     let machine = pair.machine_api.as_ref().filter(|_| record::is_late_copy(pair))?;
-    let because = "the Machine in Cluster API was deleted before this copy of it was created";
+    let because = "the Machine in Cluster API was deleted before its mirror was created";
     Some(Write::delete(Part::MachineApi, machine, because))
 }
 

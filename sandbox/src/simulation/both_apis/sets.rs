@@ -115,8 +115,8 @@ impl World<BothApis> {
         false
     }
 
-    /// A controller that read its MachineSet before a user deleted that set still creates a Machine.
-    /// It is deleted with the MachineSet.
+    /// A controller that read its MachineSet before a user deleted it still creates a Machine. That
+    /// Machine is deleted with the MachineSet.
     fn doom_of_deleted(&mut self, read: &FullObject, key: &ObjectKey, machine: &str) {
         let stored = self.get(key);
         let stays = stored.is_some_and(|set| set.uid() == read.uid() && !set.member.deleting);
