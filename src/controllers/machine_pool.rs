@@ -418,18 +418,13 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         {
             // The pool is released once no Machine of it is left. One that lost its labels is in no
             // list with them, and the search from the caches may have failed or be too old.
+            // Otherwise those that the caches showed are enough.
             let is_last = pool.metadata.is_deleting() && infrastructure.is_none();
-            let searched = match is_last {
-                true => self.unlabelled.search_all(cluster, key, &pool, &names).await,
-                // Otherwise those that the caches showed are enough.
-                false => {
-                    let names = Names {
-                        without: BTreeSet::new(),
-                        ..names
-                    };
-                    self.unlabelled.search_live(cluster, key, &pool, &names).await
-                }
+            let names = Names {
+                without: BTreeSet::new(),
+                ..names
             };
+            let searched = self.unlabelled.search_live(cluster, key, &pool, &names, is_last).await;
             searched.map_err(|error| StepError::new(format!("reading {}", CLUSTER_API_MACHINES.title()), error))?;
         }
         Ok(Some(live))

@@ -97,7 +97,8 @@ impl Unlabelled {
         }
     }
 
-    /// Does the same before a write. `names` is what a live read shows.
+    /// Does the same before a write. `names` is what a live read shows. `whole` looks for all
+    /// Machines of the pool, also for those that the caches never showed.
     ///
     /// # Errors
     /// The Machines cannot be read, so that one of them may be there.
@@ -107,8 +108,12 @@ impl Unlabelled {
         key: &ObjectRef,
         pool: &MachinePool,
         names: &Names,
+        whole: bool,
     ) -> kube::Result<()> {
-        let found = self.find(cluster, key, names).await?;
+        let found = match whole {
+            true => list(cluster, key).await?,
+            false => self.find(cluster, key, names).await?,
+        };
         self.found(key, pool, names, found);
         Ok(())
     }
@@ -131,22 +136,6 @@ impl Unlabelled {
             true => list(cluster, key).await,
             false => read(cluster, key, &sought).await,
         }
-    }
-
-    /// Looks for all Machines of a pool. `names` is what a live read shows.
-    ///
-    /// # Errors
-    /// The Machines cannot be read, so that one of them may be there.
-    pub(super) async fn search_all<C: Cluster>(
-        &self,
-        cluster: &C,
-        key: &ObjectRef,
-        pool: &MachinePool,
-        names: &Names,
-    ) -> kube::Result<()> {
-        let found = list(cluster, key).await?;
-        self.found(key, pool, names, found);
-        Ok(())
     }
 
     /// Keeps what a search found. Returns whether the result is new.
@@ -286,7 +275,7 @@ mod tests {
 
         async fn search_all(&self) -> kube::Result<()> {
             self.unlabelled
-                .search_all(&self.cluster, &self.key, &self.pool, &Names::default())
+                .search_live(&self.cluster, &self.key, &self.pool, &Names::default(), true)
                 .await
         }
 
@@ -331,7 +320,10 @@ mod tests {
         // The live list with the labels does not show it any more.
         pool.cluster.0.store("p-10", &labels("another"));
         let live = Names::default();
-        let search = || pool.unlabelled.search_live(&pool.cluster, &pool.key, &pool.pool, &live);
+        let search = || {
+            pool.unlabelled
+                .search_live(&pool.cluster, &pool.key, &pool.pool, &live, false)
+        };
         pool.cluster.0.fail(true);
         assert!(search().await.is_err());
         pool.cluster.0.fail(false);
