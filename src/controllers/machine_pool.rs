@@ -23,6 +23,7 @@ use capstan_core::api::cluster_x_k8s_io::{label, label_value};
 use capstan_core::api::infrastructure_cluster_x_k8s_io::Infrastructure;
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{CLUSTER_API_CLUSTERS, CLUSTER_API_MACHINES, MACHINE_POOLS, NODES};
+use capstan_core::api::meta::ObjectMeta;
 use capstan_core::model::{NamespacedName, ObjectRef};
 use capstan_core::pool::action::{Action, Plan, Step as CoreStep};
 use capstan_core::pool::observed::Observed;
@@ -234,9 +235,9 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         kinds::watches()
     }
 
-    /// The pools of the object: of a Cluster by its name, of a machine by its label or that of its
-    /// counterpart, and of an infrastructure object by its name. All pools of the namespace if the
-    /// object is gone, and nothing tells its pool.
+    /// The pools of the object: of a Cluster by its name, of a machine by its controller, its label
+    /// or that of its counterpart, and of an infrastructure object by its name. All pools of the
+    /// namespace if the object is gone, and nothing tells its pool.
     fn affected(&self, changed: &ObjectRef, view: &View) -> Vec<ObjectRef> {
         if MACHINE_POOLS.is_kind_of(changed) {
             return vec![changed.clone()];
@@ -249,7 +250,12 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
             metadata.labels.get(label::POOL_NAME).cloned()
         });
         let is_cluster = CLUSTER_API_CLUSTERS.is_kind_of(changed);
+        let controller = metadata.and_then(ObjectMeta::controller);
         let concerns = |pool: &&Arc<MachinePool>| {
+            // A label that names another pool does not hide the Machine from its own.
+            if controller.is_some_and(|owner| owner.uid == pool.metadata.uid()) {
+                return true;
+            }
             let template = &pool.spec.template.spec;
             if is_cluster {
                 return pool.spec.cluster_name == name;

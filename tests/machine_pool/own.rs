@@ -114,3 +114,27 @@ async fn labels_return(world: &World, pool: &str) {
     assert_eq!(uids(&machines), uids(&again));
     assert_eq!(world.cloud.launched(), launched);
 }
+
+/// The event about the Machine must reconcile its own pool. Nothing else happens meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn v260_a_label_that_names_another_pool_is_corrected() {
+    let world = World::new(false).await;
+    let controller = world.start(Mode::Own).await;
+    world.create_pool("p", 1, &json!({}), &json!({})).await;
+    let machines = world.wait_until_settled("p", 1, "v1.35.0").await;
+    let (kind, machine) = ("machines.cluster.x-k8s.io", name(&machines[0]));
+    let label = "cluster.x-k8s.io/pool-name";
+    let other = format!("{label}=another");
+    world
+        .kubectl(&["label", "--overwrite", kind, &machine, "-n", NAMESPACE, &other])
+        .await;
+    world
+        .wait_for("the label to return", async || {
+            let machines = world.objects(kind).await?;
+            let is_back = |one: &serde_json::Value| one["metadata"]["labels"][label] == "p";
+            ensure!(machines.iter().all(is_back), "{machines:#?}");
+            Ok(Some(()))
+        })
+        .await;
+    controller.running.stop().await;
+}

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::action::{Mode, Plan, Step};
-use super::rollout::outdated;
+use super::rollout::{outdated, planned};
 use super::state::{Member, State};
 use super::status;
 use crate::api::cluster_x_k8s_io::machine as machine_kind;
@@ -36,7 +36,7 @@ pub fn report(state: &State, mode: Mode, plan: &Plan) -> Value {
         "next": plan.steps.iter().map(step).collect::<Vec<Value>>(),
         "waits": waits(plan),
         "notes": plan.notes,
-        "rollout": outdated(state).into_iter().map(replacement).collect::<Vec<Value>>(),
+        "rollout": planned(state).into_iter().map(replacement).collect::<Vec<Value>>(),
     })
 }
 

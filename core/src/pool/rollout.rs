@@ -8,11 +8,31 @@ use super::action::{Plan, Wait, WaitReason, about, delete};
 use super::order::in_deletion_order;
 use super::progress;
 use super::state::{Member, State};
-use super::strategy::Rollout;
+use super::strategy::{Rollout, strategy};
 
 /// The outdated machines in the order in which they are replaced.
 pub(super) fn outdated(state: &State) -> Vec<&Member> {
     in_deletion_order(state.staying().filter(|member| member.outdated.is_some()))
+}
+
+/// The outdated machines that are deleted one after the other, for a report. The provider deletes
+/// those of a surplus, and without a rolling strategy nothing deletes any.
+pub(super) fn planned(state: &State) -> Vec<&Member> {
+    let strategy = strategy(&state.pool.metadata.annotations, state.replicas());
+    let Ok(Rollout::Rolling { max_unavailable, .. }) = strategy.map(|strategy| strategy.rollout) else {
+        return Vec::new();
+    };
+    if state.is_paused() || state.pool.metadata.is_deleting() || state.machine_kind().is_none() {
+        return Vec::new();
+    }
+    let surplus = match state.is_scaled_outside() {
+        true => 0,
+        false => state.staying().count().saturating_sub(state.replicas()),
+    };
+    let ordered = in_deletion_order(state.staying()).into_iter().skip(surplus);
+    // Without unavailable machines, the provider replaces the available ones.
+    let is_deleted = |member: &&Member| member.outdated.is_some() && (max_unavailable > 0 || !member.is_available);
+    ordered.filter(is_deleted).collect()
 }
 
 /// Adds the deletion of an outdated machine, or what it waits for.

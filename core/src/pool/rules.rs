@@ -124,7 +124,11 @@ fn references(new: &MachinePool, old: Option<&MachinePool>, found: &mut Vec<Viol
     if spec.cluster_name != template.cluster_name {
         let violation = CLUSTER_NAME.violation(ViolationKind::Invalid);
         let got = Value::from(template.cluster_name.as_str());
-        found.push(violation.got(&got).advice(format!("set {:?}", spec.cluster_name)));
+        let advice = match spec.cluster_name.as_str() {
+            "" => String::from("set spec.clusterName, and the same name here"),
+            name => format!("set {name:?}"),
+        };
+        found.push(violation.got(&got).advice(advice));
     }
 }
 

@@ -258,6 +258,35 @@ fn on_delete_leaves_outdated_machines_to_the_user() {
     assert_eq!((world.deleted(), world.waits()), (None, vec!["OnDelete"]));
 }
 
+/// The list of a report contains what Capstan deletes, and not what the provider or a user does.
+#[test]
+fn w143_a_plan_lists_only_the_deletions_that_the_strategy_makes() {
+    let mut world = World::new(3);
+    (0..3).for_each(|machine| world.outdate(machine));
+    let listed = |world: &World| {
+        let report = crate::pool::report::report(&world.state(), Mode::Extend, &world.plan());
+        let rollout = report["rollout"].as_array().unwrap().iter();
+        let machines = rollout.map(|planned| planned["machine"].as_str().unwrap().to_owned());
+        machines.collect::<Vec<String>>()
+    };
+    assert!(listed(&world).is_empty(), "the provider decides");
+    for strategy in ["OnDelete", "Recreate"] {
+        world.annotate("capstan.dev/rollout", &json!({"strategy": {"type": strategy}}));
+        assert!(listed(&world).is_empty(), "{strategy}");
+    }
+    world.rolling(&json!(0));
+    assert!(listed(&world).is_empty(), "the provider must surge");
+    world.rolling(&json!(1));
+    assert_eq!(listed(&world).len(), 3);
+    // The provider deletes the surplus, which is marked.
+    let first = listed(&world)[0].clone();
+    world.pool["spec"]["replicas"] = json!(2);
+    assert_eq!(listed(&world).len(), 2);
+    assert!(!listed(&world).contains(&first));
+    world.pool["metadata"]["annotations"]["cluster.x-k8s.io/paused"] = json!("");
+    assert!(listed(&world).is_empty(), "paused");
+}
+
 #[test]
 fn a_strategy_that_cannot_be_read_stops_deletions_and_is_reported() {
     let mut world = World::new(2);
