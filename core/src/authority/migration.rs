@@ -8,15 +8,17 @@
 //!
 //! Must never: begin while the controllers of the source are paused, finish without their
 //! acknowledgement, or guess the direction of a migration that records none. The records of the
-//! mirrors tell the way back (`recording`).
+//! mirrors tell the way back (`recording`). A migration that ended after its mirror was deleted is
+//! taken back before the controllers of Cluster API act.
 //!
 //! Source: the Converting Machine API to Cluster API enhancement, "Migration of resources";
 //! decisions 12 and 13.
 
 use jiff::Timestamp;
 
-use super::pair::{Decision, FullObject, Pair};
+use super::pair::{Decision, FullObject, Pair, Write};
 use super::plan::{Observed, Step};
+use super::removal::{self, Fate};
 use super::spec::{Api, Authority, ObservedCondition};
 use super::sync::Fingerprint;
 use super::{finalizers, pause, recording, report, sync};
@@ -70,6 +72,28 @@ pub fn not_ready(pair: &Pair, from: Api) -> Option<String> {
         return Some(String::from("the Cluster is paused, so Cluster API would not act"));
     }
     pause::not_running(pair, from)
+}
+
+/// Returns to a migration that ended while the mirror in Cluster API was being deleted. The write
+/// that ends a migration fails if the object of the Machine API has changed, but not if the other
+/// one has. A deletion that is requested before that write is the deletion of a mirror, which
+/// reaches no instance. The migration goes back to the Machine API from here, because an object is
+/// being deleted. A deletion between that write and the end of the pause has the same outcome: no
+/// object records which of the two came first, and no controller of Cluster API acts yet.
+pub(super) fn take_back(pair: &Pair, machine: &FullObject) -> Option<Write> {
+    let member = &machine.member;
+    let has_ended = member.status_authority == Some(Authority::Stable(Api::ClusterApi))
+        && member
+            .synchronized
+            .as_ref()
+            .is_some_and(|known| known.reason == report::CHANGED);
+    let mirror = pair.cluster_api.as_ref().filter(|mirror| mirror.member.deleting)?;
+    let is_paused = |object: &FullObject| object.member.is_paused_by_sync();
+    let is_closed = is_paused(mirror) && pair.infrastructure.as_ref().is_none_or(is_paused);
+    let stays = pair.is_parent() || removal::fate(pair, Api::ClusterApi, Api::MachineApi) == Fate::OnlyThis;
+    let because = "the mirror in Cluster API was deleted before its controllers acted";
+    (has_ended && is_closed && stays && !member.deleting)
+        .then(|| report::authority(machine, Authority::Migrating, Api::MachineApi, because))
 }
 
 /// The write of a step, or what the step waits for.

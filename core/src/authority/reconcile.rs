@@ -48,6 +48,9 @@ pub fn next(pair: &Pair, now: Timestamp) -> Decision {
     if let Some(write) = hooks::next(pair, source) {
         return write.into();
     }
+    if let Some(write) = migration::take_back(pair, machine) {
+        return write.into();
+    }
     if observed.deleting {
         return match pair.is_parent() {
             true => set_removal::next(pair, source),

@@ -160,11 +160,15 @@ pub fn begun(machine: &FullObject, from: Api, generation: Option<i64>) -> Write 
     Write::status(Part::MachineApi, machine, status, "a migration is requested")
 }
 
+/// The reason of the condition Synchronized between the end of a migration and the first copy from
+/// the API that became authoritative.
+pub(super) const CHANGED: &str = "AuthoritativeAPIChanged";
+
 /// Ends a migration in one write: the target is authoritative, and nothing is copied from it yet.
 pub fn finished(machine: &FullObject, kind: Kind, to: Api, now: Timestamp) -> Write {
     let condition = Synchronized {
         status: "Unknown",
-        reason: "AuthoritativeAPIChanged",
+        reason: CHANGED,
         message: format!(
             "{} is authoritative now, and its {} is not copied yet",
             to.title(),

@@ -3,8 +3,10 @@
 use serde_json::json;
 
 use super::world::{World, machine, set};
-use crate::authority::pair::{Decision, Part};
-use crate::authority::spec::Api;
+use crate::authority::PAUSED_BY_SYNC;
+use crate::authority::migration::take_back;
+use crate::authority::pair::{Decision, FullObject, Pair, Part, Verb};
+use crate::authority::spec::{Api, Kind};
 
 const ALL: [Part; 3] = [Part::MachineApi, Part::ClusterApi, Part::Infrastructure];
 
@@ -303,6 +305,80 @@ fn a_deletion_in_the_middle_of_a_migration_goes_back_to_the_source() {
             assert_eq!(world.existing(), [], "{authority:?} {deleted:?}");
             assert_eq!((world.instance.as_deref(), world.created), (None, 1));
         }
+    }
+}
+
+/// The write that ends a migration is guarded by the Machine of the Machine API. A user deletes the
+/// mirror in Cluster API after the decision and before the write.
+#[test]
+fn v261_a_mirror_that_is_deleted_before_its_migration_ends_leaves_the_instance() {
+    for owned in [false, true] {
+        let mut world = pair(Api::MachineApi, owned);
+        world.request(Api::ClusterApi);
+        while world.status()["authoritativeAPI"] != "ClusterAPI" {
+            for actor in 0..4 {
+                world.act(actor);
+            }
+            let Decision::Write(write) = world.decide() else {
+                continue;
+            };
+            if write.because.contains("is complete") {
+                world.delete(Part::ClusterApi);
+            }
+            assert!(world.write(&write), "{write:?}");
+        }
+        let decision = world.settle();
+        if owned {
+            assert_eq!((world.existing(), world.instance.as_deref()), (vec![], None));
+            continue;
+        }
+        assert_eq!(world.existing(), ALL, "{decision:?} {:#?}", world.log);
+        assert_eq!((world.instance.is_some(), world.created), (true, 1), "{:#?}", world.log);
+        // The request still stands, so the migration begins again with the new mirror.
+        assert_eq!(world.status()["authoritativeAPI"], "ClusterAPI");
+        // A deletion while Cluster API acts is that of the authoritative Machine.
+        world.delete(Part::ClusterApi);
+        world.settle();
+        assert_eq!(world.instance, None);
+    }
+}
+
+#[test]
+fn v261_a_machine_set_whose_mirror_was_deleted_before_its_migration_ended_goes_back() {
+    let machine_api = |authority: &str, reason: &str| {
+        let condition = json!({"type": "Synchronized", "status": "Unknown", "reason": reason});
+        json!({"kind": "MachineSet", "metadata": {"name": "s", "uid": "1", "resourceVersion": "1"},
+            "spec": {"authoritativeAPI": "ClusterAPI"},
+            "status": {"authoritativeAPI": authority, "synchronizedAPI": "ClusterAPI", "conditions": [condition]}})
+    };
+    let mirror = |pause: Option<&str>| {
+        json!({"kind": "MachineSet", "metadata": {"name": "s", "uid": "2", "resourceVersion": "1",
+            "deletionTimestamp": "2026-01-01T00:00:00Z", "annotations": {"cluster.x-k8s.io/paused": pause}}})
+    };
+    let returns = |machine_api: serde_json::Value, mirror: serde_json::Value| {
+        let machine_api = FullObject::from(machine_api);
+        let pair = Pair {
+            kind: Kind::MachineSet,
+            machine_api: Some(machine_api.clone()),
+            cluster_api: Some(mirror.into()),
+            ..Pair::default()
+        };
+        take_back(&pair, &machine_api).map(|write| write.verb)
+    };
+    let changed = "AuthoritativeAPIChanged";
+    let paused = || mirror(Some(PAUSED_BY_SYNC));
+    let Some(Verb::PatchStatus(patch)) = returns(machine_api("ClusterAPI", changed), paused()) else {
+        panic!("the migration is not taken back");
+    };
+    let status = json!({"authoritativeAPI": "Migrating", "synchronizedAPI": "MachineAPI"});
+    assert_eq!(patch["status"], status);
+    for (machine_api, mirror) in [
+        (machine_api("ClusterAPI", "ResourceSynchronized"), paused()),
+        (machine_api("MachineAPI", changed), paused()),
+        (machine_api("ClusterAPI", changed), mirror(None)),
+        (machine_api("ClusterAPI", changed), mirror(Some(""))),
+    ] {
+        assert_eq!(returns(machine_api, mirror), None);
     }
 }
 
