@@ -67,6 +67,23 @@ fn v256_a_machine_that_lost_a_label_since_the_caches_showed_it_counts_as_a_remed
     }
 }
 
+/// The caches showed that the provider deletes single instances, and a live read showed a pool that
+/// was not paused. The provider reported the kind of its machines again after the pool was paused.
+#[test]
+fn v262_what_was_read_before_and_after_a_change_of_the_pool_does_not_decide_together() {
+    let summary = simulate(Mode::Own, 53544, 1, 1).unwrap();
+    assert!(summary.violations.is_empty(), "{}", show::declared(&summary));
+}
+
+#[test]
+fn v263_a_record_that_is_created_after_its_pool_is_gone_does_not_stay_in_deletion() {
+    for (mode, _) in MODES {
+        holds_in(|| special::late_record(mode, move || controller(mode)).unwrap());
+    }
+    let summary = simulate(Mode::Extend, 51398, 1, 1).unwrap();
+    assert!(summary.violations.is_empty(), "{}", show::declared(&summary));
+}
+
 /// In 32567, the write of the finalizer failed beside the creation of a record. In the others, a
 /// call of a killed process arrived after the world had changed, and the next process was blamed.
 #[test]

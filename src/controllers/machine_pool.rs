@@ -11,7 +11,9 @@ mod hidden;
 mod kinds;
 mod metrics;
 mod nodes;
+mod orphans;
 mod running;
+mod unchanged;
 mod unlabelled;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,8 +83,31 @@ pub struct Found {
     names: Names,
     /// The state and the plan; `None` while the infrastructure is not known.
     assessed: Option<(PoolState, Plan)>,
+    /// The releases of records whose pool does not exist.
+    orphans: Vec<CoreStep>,
     /// The cluster whose Nodes decide, if any.
     nodes_of: Option<ManagedCluster>,
+}
+
+impl Found {
+    /// A pool that does not exist, with what is left of it.
+    fn gone(key: &ObjectRef, orphans: Vec<CoreStep>) -> Self {
+        Self {
+            key: key.clone(),
+            pool: Arc::default(),
+            needed: Needed::default(),
+            names: Names::default(),
+            assessed: None,
+            orphans,
+            nodes_of: None,
+        }
+    }
+
+    /// The steps of core.
+    fn steps(&self) -> impl Iterator<Item = &CoreStep> {
+        let planned = self.assessed.iter().flat_map(|(_, plan)| &plan.steps);
+        planned.chain(&self.orphans)
+    }
 }
 
 impl<W> MachinePools<W> {
@@ -235,6 +260,13 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         kinds::watches()
     }
 
+    /// All pools, and those of orphaned records.
+    fn all(&self, view: &View) -> Vec<ObjectRef> {
+        let mut all = view.objects.keys(&MACHINE_POOLS);
+        all.extend(orphans::pools(view));
+        all
+    }
+
     /// The pools of the object: of a Cluster by its name, of a machine by its controller, its label
     /// or that of its counterpart, and of an infrastructure object by its name. All pools of the
     /// namespace if the object is gone, and nothing tells its pool.
@@ -272,11 +304,12 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         view.within::<MachinePool>(&MACHINE_POOLS, namespace)
             .filter(concerns)
             .map(|pool| MACHINE_POOLS.object(namespace, pool.metadata.name()))
+            .chain(orphans::pool(changed, view))
             .collect()
     }
 
     fn is_gone(&self, object: &ObjectRef, view: &View) -> bool {
-        let is_gone = view.objects.metadata(object).is_none();
+        let is_gone = view.objects.metadata(object).is_none() && orphans::releases(object, view).is_empty();
         if is_gone {
             self.nodes().remove(object);
             self.unlabelled.forget(object);
@@ -305,8 +338,12 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         let pool = view
             .objects
             .get::<MachinePool>(&MACHINE_POOLS, &key.namespace, &key.name);
+        let orphans = orphans::releases(key, view);
         let (Some(pool), true) = (pool, view.synced) else {
-            return Observation::Nothing;
+            return match view.synced && !orphans.is_empty() {
+                true => Observation::Found(Found::gone(key, orphans)),
+                false => Observation::Nothing,
+            };
         };
         let infrastructure = self.kinds.infrastructure_of(pool, view);
         let needed = Needed::of(pool, infrastructure.as_deref(), self.mode);
@@ -334,11 +371,15 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
             needed,
             names: names.unwrap_or_default(),
             assessed,
+            orphans,
             nodes_of,
         })
     }
 
     async fn inquire<C: Cluster>(&self, cluster: &C, observed: &Found) -> bool {
+        if observed.pool.metadata.uid().is_empty() {
+            return false;
+        }
         let is_unknown = observed.assessed.is_none();
         let mut discovered = self
             .kinds
@@ -433,15 +474,13 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
             let searched = self.unlabelled.search_live(cluster, key, &pool, &names, is_last).await;
             searched.map_err(|error| StepError::new(format!("reading {}", CLUSTER_API_MACHINES.title()), error))?;
         }
+        unchanged::check(&live, cluster, key).await?;
         Ok(Some(live))
     }
 
     fn plan(&self, observed: &Found, _state: &mut State, _moment: Moment) -> Vec<Step> {
-        let Some((_, plan)) = &observed.assessed else {
-            return Vec::new();
-        };
         // The positions of the steps must stay those of the plan.
-        let steps = plan.steps.iter().map_while(|step| {
+        let steps = observed.steps().map_while(|step| {
             Some(Step {
                 disruptive: step.is_disruptive(),
                 // A Machine that cannot be patched delays no other one.
@@ -483,7 +522,7 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         let written: BTreeSet<&ObjectRef> = reconciled
             .taken
             .iter()
-            .filter_map(|at| plan.steps.get(*at))
+            .filter_map(|at| observed.steps().nth(*at))
             .map(|step| &step.subject)
             .collect();
         // An object that was patched in this reconcile has another version by now.
@@ -528,8 +567,9 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         let now = reconciled.moment.time;
         let about = Some(observed.pool.metadata.clone());
         let Some((pool, plan)) = &observed.assessed else {
+            let is_unknown = !observed.pool.metadata.uid().is_empty();
             return Report {
-                requeue_at: now.checked_add(UNKNOWN).ok(),
+                requeue_at: now.checked_add(UNKNOWN).ok().filter(|_| is_unknown),
                 ..Report::default()
             };
         };
@@ -561,7 +601,7 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
             message: error.to_string().into(),
             key: error.to_string(),
         });
-        let taken = reconciled.taken.iter().filter_map(|at| plan.steps.get(*at));
+        let taken = reconciled.taken.iter().filter_map(|at| observed.steps().nth(*at));
         deferral::taken(&mut state.recreations, taken.clone(), now);
         let is_unwatched = !pool.unlabelled.is_empty() || !pool.strays.is_empty();
         let is_unwatched = is_unwatched || self.unlabelled.is_unwatched(&observed.key);

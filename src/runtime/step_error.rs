@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use kube::core::Status;
+
 /// A step that failed.
 #[derive(Debug)]
 pub struct StepError {
@@ -34,6 +36,12 @@ impl StepError {
             source,
             cause: Cause::Request,
         }
+    }
+
+    /// An object that changed while others were read, so that no decision follows from them.
+    pub fn changed(step: impl Into<String>) -> Self {
+        let status = Status::failure("the object changed while others were read", "Conflict").with_code(409);
+        Self::new(step, kube::Error::Api(Box::new(status)))
     }
 
     /// A write that the API server accepted without storing these fields.
@@ -177,8 +185,6 @@ impl std::error::Error for StepError {
 
 #[cfg(test)]
 mod tests {
-    use kube::core::Status;
-
     use super::*;
 
     #[test]

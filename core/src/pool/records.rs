@@ -82,30 +82,34 @@ pub(super) fn delete_all(state: &State, plan: &mut Plan) {
     }));
 }
 
-/// The patches that release records whose deletion was requested. The Machine controller adds its
-/// finalizer before it finds that a Machine is paused, and does not remove it then.
+/// The patches that release records whose deletion was requested.
 fn releases(state: &State) -> impl Iterator<Item = Step> {
-    let leaving = state
-        .members
-        .iter()
-        .filter(|member| member.is_record() && member.is_deleting());
-    leaving.filter_map(|member| {
-        let machine = member.machine.as_ref()?;
-        let mut finalizers = machine.metadata.finalizers.clone();
-        finalizers.retain(|one| one != FINALIZER);
-        if finalizers.len() == machine.metadata.finalizers.len() {
-            return None;
-        }
-        let precondition = precondition(machine);
-        let mut metadata = precondition.metadata();
-        metadata.insert(String::from("finalizers"), json!(finalizers));
-        Some(Step {
-            action: Action::Patch(json!({ "metadata": metadata })),
-            subject: machine_ref(state.namespace(), machine.metadata.name()),
-            index: None,
-            because: String::from("nothing is behind the record"),
-            precondition: Some(precondition),
-        })
+    let machines = state.members.iter().filter_map(|member| member.machine.as_ref());
+    machines.filter_map(|machine| release(machine))
+}
+
+/// The patch that releases a record whose deletion was requested; `None` for other Machines, and
+/// for a record that has nothing to release. The Machine controller adds its finalizer before it
+/// finds that a Machine is paused, and does not remove it then.
+pub fn release(machine: &Machine) -> Option<Step> {
+    let is_record = machine.metadata.annotations.contains_key(RECORD);
+    let mut finalizers = machine.metadata.finalizers.clone();
+    finalizers.retain(|one| one != FINALIZER);
+    if !is_record || !machine.metadata.is_deleting() || finalizers.len() == machine.metadata.finalizers.len() {
+        return None;
+    }
+    let precondition = precondition(machine);
+    let mut metadata = precondition.metadata();
+    metadata.insert(String::from("finalizers"), json!(finalizers));
+    Some(Step {
+        action: Action::Patch(json!({ "metadata": metadata })),
+        subject: machine_ref(
+            machine.metadata.namespace.as_deref().unwrap_or_default(),
+            machine.metadata.name(),
+        ),
+        index: None,
+        because: String::from("nothing is behind the record"),
+        precondition: Some(precondition),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Simulations of one situation each, without faults: a user who deletes the Machines of a pool at
-//! once, a CRD that drops fields of the status, and a rollout for which the provider surges.
+//! once, a CRD that drops fields of the status, a rollout for which the provider surges, and a
+//! record that is created after its pool is gone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,6 +9,7 @@ use anyhow::Result;
 use capstan::runtime::Reconcile;
 use capstan_core::api::kinds::{CLUSTER_API_MACHINES, MACHINE_POOLS};
 use capstan_core::pool::Mode;
+use capstan_core::pool::records::RECORD;
 use serde_json::{Value, json};
 
 use super::actors::{self, QUIET, act_once, instances};
@@ -23,6 +25,8 @@ const FEW: usize = 50;
 const FEW_WRITES: usize = 60;
 /// When the version of the template changes, in seconds.
 const EDIT: u32 = 5 * 60;
+/// When a request arrives that was sent before the pool was gone, in seconds.
+const LATE: u32 = 15 * 60;
 
 /// The actors take all of their steps, and nothing fails.
 fn with_turns(mut simulation: Simulation, mode: Mode) -> Simulation {
@@ -154,6 +158,33 @@ pub fn surge<R: Reconcile>(mode: Mode, make: impl Fn() -> R + Send + Sync + 'sta
             }
         });
     }
+    Ok(with_turns(simulation, mode))
+}
+
+/// The pool is deleted, and the creation of a record of it arrives after it is gone. The Machine
+/// controller adds its finalizer, and the garbage collector deletes the record.
+///
+/// # Errors
+/// A definition cannot be read.
+pub fn late_record<R: Reconcile>(mode: Mode, make: impl Fn() -> R + Send + Sync + 'static) -> Result<Simulation> {
+    let definitions = objects::definitions();
+    let simulation = declared("machine-pool-late-record", &definitions, objects::pool(mode), make)?
+        .at_end("M5", move |now| invariants::the_pool_is_as_wanted(now, mode))
+        .at(EDIT, |users| users.delete(&MACHINE_POOLS, NAMESPACE, POOL))
+        .at(LATE, |users| {
+            let labels = json!({"cluster.x-k8s.io/cluster-name": "c", "cluster.x-k8s.io/pool-name": POOL});
+            let owner = json!({"apiVersion": MACHINE_POOLS.api_version(), "kind": "MachinePool", "name": POOL,
+                "uid": "of-the-deleted-pool", "controller": true});
+            let record = json!({
+                "apiVersion": CLUSTER_API_MACHINES.api_version(), "kind": "Machine",
+                "metadata": {"name": "p-late", "namespace": NAMESPACE, "labels": labels, "ownerReferences": [owner],
+                    "annotations": {RECORD: "true", "cluster.x-k8s.io/paused": "true"},
+                    "finalizers": ["machine.cluster.x-k8s.io"]},
+                "spec": {"clusterName": "c", "providerID": "simulated://pools/p/1", "bootstrap": {},
+                    "infrastructureRef": {"apiGroup": GROUPS.group, "kind": "SimulatedMachine", "name": "p-late"}},
+            });
+            users.create(&CLUSTER_API_MACHINES, NAMESPACE, record);
+        });
     Ok(with_turns(simulation, mode))
 }
 
