@@ -283,7 +283,8 @@ fn remove_hook(state: &State, machine: &MachineState, member: Option<&str>, beca
 
 /// The machines to which leadership is moved before the member of a machine is removed, the best
 /// first; empty if that member does not lead. A machine that is being deleted is the last choice,
-/// while its hook keeps its member (V243).
+/// while its hook keeps its member (V243). A Node with the provider ID is enough, as long as the
+/// Machine has no reference to it (V264).
 pub(super) fn leaders_after(state: &State, machine: &MachineState) -> Vec<String> {
     leaders_without(state, machine, machine.member.as_deref())
 }
@@ -294,7 +295,7 @@ fn leaders_without(state: &State, machine: &MachineState, member: Option<&str>) 
         return Vec::new();
     }
     let stays = |other: &MachineState| !other.is_deleting() || other.has(PRE_TERMINATE_HOOK);
-    let is_candidate = |other: &&MachineState| other.node().is_some() && stays(other) && other.name() != machine.name();
+    let is_candidate = |other: &&MachineState| other.member.is_some() && stays(other) && other.name() != machine.name();
     let mut others: Vec<&MachineState> = state.machines.iter().filter(is_candidate).collect();
     others.sort_by_key(|other| {
         (

@@ -296,6 +296,34 @@ fn v173_a_step_that_fails_for_a_while_is_a_condition() {
     assert!(message.contains("m-1") && message.ends_with("forbidden"), "{message}");
 }
 
+/// The leader does not answer Capstan, and its machine is being deleted. The other machine has
+/// joined, and the Machine controller has not stored the reference to its Node yet.
+#[test]
+fn v264_leadership_moves_to_a_machine_that_only_its_node_refers_to() {
+    let mut world = World::new("ab");
+    world.etcd.as_mut().unwrap()["leader"] = json!("n-0");
+    world.delete(0);
+    world.set(0, condition::DELETING, "True");
+    world.machines[0]["status"]["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .filter(|known| known["type"] == condition::DELETING)
+        .for_each(|known| known["reason"] = json!("WaitingForPreTerminateHook"));
+    world.machines[1]["status"]["nodeRef"] = json!({});
+    let plan = planned(&world);
+    let Some(Action::RemoveHook {
+        member, move_leader_to, ..
+    }) = plan.disruptive().map(|step| &step.action)
+    else {
+        panic!("{plan:?}");
+    };
+    assert_eq!(
+        (member.as_deref(), move_leader_to.join(" ")),
+        (Some("n-0"), String::from("m-1"))
+    );
+}
+
 #[test]
 fn v243_leadership_moves_to_a_machine_that_is_being_deleted_if_no_other_one_is_left() {
     let moved = |world: &World| match &planned(world).disruptive().unwrap().action {
