@@ -45,6 +45,7 @@ pub mod serve;
 mod server_flags;
 pub mod status;
 pub mod uninstall;
+mod validity;
 pub mod verify;
 pub mod version;
 pub mod wait;

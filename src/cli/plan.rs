@@ -26,7 +26,7 @@ use serde_json::Value;
 use super::cluster::{Cluster, Scope};
 use super::documents::{self, Document};
 use super::output::{Output, pretty, yaml};
-use super::{control_plane, gather, kubeadm_control_plane, machine_pool, managed_cluster};
+use super::{control_plane, gather, kubeadm_control_plane, machine_pool, managed_cluster, validity};
 
 mod text;
 
@@ -92,6 +92,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         documents::read_surroundings(&args.files)?
     };
+    if !args.files.is_empty() {
+        validity::note_refused(&documents)?;
+    }
     let now = args.now.unwrap_or_else(Timestamp::now);
     let report = if is_about_scaling(&documents) {
         require_nodes(&documents)?;

@@ -22,7 +22,7 @@ use super::documents::{self, Document};
 use super::observe::{ObservedCluster, runtime};
 use super::output::{pretty, yaml};
 use super::plan::is_about_control_plane;
-use super::{kubeadm_control_plane, machine_pool, managed_cluster, page_report, wait};
+use super::{kubeadm_control_plane, machine_pool, managed_cluster, page_report, validity, wait};
 use crate::controllers::{Assessment, Reading};
 use crate::dashboard::{self, Content};
 use crate::runtime::View;
@@ -109,7 +109,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return of_documents(args, &documents, "From the cluster");
     }
     if !args.files.is_empty() {
-        return of_documents(args, &documents::read_surroundings(&args.files)?, "From files");
+        let documents = documents::read_surroundings(&args.files)?;
+        validity::note_refused(&documents)?;
+        return of_documents(args, &documents, "From files");
     }
     runtime()?.block_on(async {
         if args.both_apis {

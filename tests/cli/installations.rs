@@ -404,6 +404,30 @@ fn w98_uninstall_counts_the_objects_that_keep_the_finalizer_of_the_sync_controll
 }
 
 #[test]
+fn w145_uninstall_counts_the_machine_pools_that_keep_the_finalizer_of_capstan() {
+    const FINALIZER: &str = "capstan.dev/machine-pool";
+    let pools = || {
+        list(
+            "cluster.x-k8s.io/v1beta2/machinepools",
+            &[held("p", &[FINALIZER]), held("q", &["other"])],
+        )
+    };
+    let stub = cluster(vec![namespace(), deployment("capstan-machine-pool"), pools()]);
+    for flags in [&[][..], &["--dry-run"], &["--yes", "--wait", "0s"]] {
+        let (_, text, error) = run(&stub, &[&["uninstall"], flags].concat());
+        let place = text.find("1 MachinePools have the finalizer capstan.dev/machine-pool");
+        let place = place.unwrap_or_else(|| panic!("{text}{error}"));
+        let removal = text.find("Deployment openshift-machine-api/capstan-machine-pool");
+        assert!(place < removal.unwrap(), "{text}");
+        let command = "kubectl get machinepools.cluster.x-k8s.io -A -o json | jq -r";
+        assert!(text.contains(command), "{text}");
+    }
+    // No controller is removed.
+    let (_, text, _) = run(&cluster(vec![namespace(), pools()]), &["uninstall", "--dry-run"]);
+    assert!(!text.contains("MachinePools have the finalizer"), "{text}");
+}
+
+#[test]
 fn w99_an_interrupted_installation_prints_its_report_as_json() {
     let (asked, asks) = channel();
     let (end, ended) = channel::<()>();

@@ -77,6 +77,34 @@ fn run(arguments: &[&str], objects: &[Value]) -> String {
     stdout(&output)
 }
 
+#[test]
+fn w144_a_control_plane_that_an_api_server_would_not_store_has_a_note() {
+    let notes = |objects: &[Value]| {
+        let texts: Vec<String> = objects.iter().map(Value::to_string).collect();
+        ["plan", "status"].map(|command| {
+            let output = capstan(&[command, "-f", "-", "--now", NOW], &texts.join("\n---\n"));
+            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+            stderr(&output).contains("would not store the KubeadmControlPlane cp, so the result may be wrong: ")
+        })
+    };
+    let valid = || {
+        let mut objects = objects();
+        objects[0]["spec"]["kubeadmConfigSpec"] = json!({"format": "cloud-config"});
+        objects
+    };
+    assert_eq!(notes(&valid()), [false, false]);
+    for (field, value) in [
+        ("replicas", json!(-3)),
+        ("replicas", json!(2)),
+        ("version", json!("latest")),
+        ("machineTemplate", json!({})),
+    ] {
+        let mut objects = valid();
+        objects[0]["spec"][field] = value;
+        assert_eq!(notes(&objects), [true, true], "{field}");
+    }
+}
+
 fn planned(objects: &[Value]) -> Value {
     serde_json::from_str(&run(&["plan", "-o", "json"], objects)).unwrap()
 }

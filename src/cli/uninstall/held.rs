@@ -11,6 +11,7 @@ use capstan_core::api::kinds;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::authority::FINALIZER;
 use capstan_core::control_plane::hook::{HOOK, is_hooked};
+use capstan_core::pool::removal::FINALIZER as POOL_FINALIZER;
 use kube::Client;
 use kube::api::{ApiResource, GroupVersionKind, ListParams};
 use serde::Deserialize as _;
@@ -51,6 +52,8 @@ pub(super) struct Held {
     /// The objects that keep the finalizer of the sync controller, and the command that releases
     /// them.
     mirrored: Option<(String, String)>,
+    /// The number of MachinePools with the finalizer of Capstan.
+    pools: usize,
 }
 
 impl Held {
@@ -72,8 +75,16 @@ impl Held {
             unknown(report, &error);
             None
         });
+        let pools = match removes(Feature::MachinePoolControllers) {
+            true => pools(client).await.unwrap_or_else(|error| {
+                unknown(report, &error);
+                0
+            }),
+            false => 0,
+        };
         let held = Self {
             is_blocking,
+            pools,
             hooked,
             namespace: args.namespace.clone(),
             mirrored,
@@ -89,6 +100,7 @@ impl Held {
 
     fn report(&self, section: &'static str, report: &mut Report) {
         self.report_mirrored(section, report);
+        self.report_pools(section, report);
         if self.hooked > 0 {
             let released = commands(
                 &format!("-n {} machines.machine.openshift.io", self.namespace),
@@ -111,6 +123,26 @@ impl Held {
         }
     }
 
+    fn report_pools(&self, section: &'static str, report: &mut Report) {
+        if self.pools == 0 {
+            return;
+        }
+        let released = commands(
+            &format!("{} -A", kinds::MACHINE_POOLS.title()),
+            &format!(".metadata.finalizers // [] | index(\"{POOL_FINALIZER}\")"),
+            &format!("metadata: {{finalizers: (.metadata.finalizers - [\"{POOL_FINALIZER}\"])}}"),
+        );
+        report.warn(
+            section,
+            format!("{} MachinePools have the finalizer {POOL_FINALIZER}", self.pools),
+            "without the controller of MachinePools, their deletion waits for ever",
+            format!(
+                "If a MachinePool is being deleted, wait until it is gone before uninstall. After uninstall, this \
+                 releases them: {released}"
+            ),
+        );
+    }
+
     fn report_mirrored(&self, section: &'static str, report: &mut Report) {
         if let Some((counts, command)) = &self.mirrored {
             report.warn(
@@ -128,7 +160,7 @@ fn unknown(report: &mut Report, error: &anyhow::Error) {
         SECTION,
         "no object waits for a controller",
         format!("not known: {error:#}"),
-        "Repeat the command as a user who may list Machines, MachineSets and MachineHealthChecks.",
+        "Repeat the command as a user who may list Machines, MachineSets, MachinePools and MachineHealthChecks.",
     );
 }
 
@@ -230,6 +262,20 @@ fn is_owned(machine: &Document, set: &Document) -> bool {
     owners.into_iter().flatten().any(|owner| text(owner, "/uid") == uid)
 }
 
+/// The number of MachinePools with the finalizer of Capstan.
+async fn pools(client: &Client) -> anyhow::Result<usize> {
+    for version in VERSIONS {
+        let kind = &kinds::MACHINE_POOLS;
+        let version = GroupVersionKind::gvk(&kind.group, version, &kind.kind);
+        let resource = ApiResource::from_gvk_with_plural(&version, &kind.plural);
+        let pools = gather::list(client, &resource, None).await?;
+        if !pools.is_empty() {
+            return Ok(pools.iter().filter(|pool| has_finalizer(pool, POOL_FINALIZER)).count());
+        }
+    }
+    Ok(0)
+}
+
 /// The numbers of objects with the finalizer of the sync controller, and the command that removes
 /// it. None if OpenShift's sync controller runs, which removes it.
 async fn mirrored(client: &Client) -> anyhow::Result<Option<(String, String)>> {
@@ -240,7 +286,7 @@ async fn mirrored(client: &Client) -> anyhow::Result<Option<(String, String)>> {
             let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
             let objects = gather::list(client, &resource, None).await?;
             if !objects.is_empty() {
-                number = objects.iter().filter(|object| has_finalizer(object)).count();
+                number = objects.iter().filter(|object| has_finalizer(object, FINALIZER)).count();
                 break;
             }
         }
@@ -287,9 +333,9 @@ fn kinds_of_both_apis() -> impl Iterator<Item = (&'static str, &'static str, &'s
         .chain(machines)
 }
 
-fn has_finalizer(object: &Document) -> bool {
+fn has_finalizer(object: &Document, finalizer: &str) -> bool {
     let finalizers = object.object.pointer("/metadata/finalizers").and_then(Value::as_array);
-    finalizers.into_iter().flatten().any(|one| one == FINALIZER)
+    finalizers.into_iter().flatten().any(|one| one == finalizer)
 }
 
 fn resource(kind: &KindInfo) -> ApiResource {

@@ -150,8 +150,9 @@ impl World<BothApis> {
             api,
             source,
         );
-        let is_alone = machine.is_none() || mirror.is_none();
-        if owner.is_none() && source == Some(api) && !is_alone {
+        // The creation of a mirror in Cluster API may arrive after this deletion. It stays, too.
+        let may_stay = machine.is_some() && (mirror.is_some() || api == Api::MachineApi);
+        if owner.is_none() && source == Some(api) && may_stay {
             self.environment.lone.insert(name.clone(), api);
         }
         if owner.is_some() || source == Some(api) || source.is_none() {
