@@ -81,3 +81,35 @@ fn w101_an_object_that_is_named_twice_is_migrated_once() {
         .collect();
     assert_eq!(names, [&json!("b"), &json!("a")]);
 }
+
+#[test]
+fn w146_a_request_that_is_stored_already_is_reported() {
+    let stub = Stub::new(|method, path| match (method, path) {
+        ("GET", "/version") => version(),
+        ("GET", path) if path.contains("/machines/a") && path.contains("machine.openshift.io") => {
+            let machine = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+                "metadata": {"name": "a", "namespace": "openshift-machine-api", "uid": "u", "resourceVersion": "1"},
+                "spec": {"authoritativeAPI": "ClusterAPI"}, "status": {"authoritativeAPI": "MachineAPI"}});
+            (200, machine.to_string())
+        }
+        ("GET", path) if path.contains("customresourcedefinitions") => status(403, "Forbidden", "not allowed"),
+        ("GET", _) => not_served(),
+        _ => status(500, "InternalError", "nothing may be written"),
+    });
+    let config = stub.usual();
+    for flags in [&[][..], &["--dry-run"]] {
+        let command = [
+            "migrate",
+            "machine",
+            "a",
+            "--to",
+            "clusterAPI",
+            "--kubeconfig",
+            path(&config),
+        ];
+        let output = capstan(&[&command[..], flags].concat(), "");
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+        assert!(text.contains("Cluster API is requested already"), "{text}");
+    }
+}

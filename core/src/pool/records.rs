@@ -92,12 +92,13 @@ fn releases(state: &State) -> impl Iterator<Item = Step> {
 /// for a record that has nothing to release. The Machine controller adds its finalizer before it
 /// finds that a Machine is paused, and does not remove it then.
 pub fn release(machine: &Machine) -> Option<Step> {
-    let is_record = machine.metadata.annotations.contains_key(RECORD);
-    let mut finalizers = machine.metadata.finalizers.clone();
-    finalizers.retain(|one| one != FINALIZER);
-    if !is_record || !machine.metadata.is_deleting() || finalizers.len() == machine.metadata.finalizers.len() {
+    let metadata = &machine.metadata;
+    let is_held = metadata.finalizers.iter().any(|one| one == FINALIZER);
+    if !is_held || !metadata.is_deleting() || !metadata.annotations.contains_key(RECORD) {
         return None;
     }
+    let mut finalizers = metadata.finalizers.clone();
+    finalizers.retain(|one| one != FINALIZER);
     let precondition = precondition(machine);
     let mut metadata = precondition.metadata();
     metadata.insert(String::from("finalizers"), json!(finalizers));

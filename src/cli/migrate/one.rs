@@ -94,7 +94,8 @@ impl<'a> Migration<'a> {
         if self.args.cancel && object.member.status_authority.is_none() {
             self.record(&format!(
                 "{title}: refused: status.authoritativeAPI is empty, so no controller has seen the object, and it is \
-                 not known which API was authoritative before the request; name the API with --to"
+                 not known which API was authoritative before the request; use --to with the name of the API instead of \
+                 --cancel"
             ))?;
             return Ok(Outcome::Refused);
         }
@@ -119,6 +120,12 @@ impl<'a> Migration<'a> {
         }
         if !is_requested && !self.is_possible(&object, to).await? {
             return Ok(Outcome::Refused);
+        }
+        if is_requested && !self.args.wait {
+            self.record(&format!(
+                "{title}: {} is requested already; --wait waits for the end",
+                to.title()
+            ))?;
         }
         if self.args.dry_run {
             self.record(&format!("{title}: nothing is written, because of --dry-run"))?;
