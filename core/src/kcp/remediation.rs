@@ -123,12 +123,13 @@ pub(super) fn decide(state: &State, now: Timestamp, repairs: bool) -> Decision<'
 
 /// Whether the record of a remediation does not prevent a repair that the control plane needs
 /// before the replacement can be created: the machine of the record waits for the repair, or is
-/// gone and was one of the surge.
+/// gone and was one of the surge, or the deletion of another machine waits for the repair, and the
+/// replacement for that deletion (V265).
 fn may_be_superseded(state: &State, record: &RemediationRecord, repairs: bool) -> bool {
     let mut replicas = state.replicas().into_iter();
     match state.machine(&record.machine) {
         Some(own) => repairs && own.is_deleting(),
-        None => replicas.any(|replicas| state.machines.len() >= replicas) || no_member_can_join(state),
+        None => repairs || replicas.any(|replicas| state.machines.len() >= replicas) || no_member_can_join(state),
     }
 }
 

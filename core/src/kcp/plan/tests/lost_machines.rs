@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::api::controlplane_cluster_x_k8s_io::annotation::REMEDIATION_IN_PROGRESS;
 use crate::kcp::create::create;
 use crate::kcp::desired::Bootstrap;
 use crate::kcp::outdated::REVISION;
@@ -264,6 +265,27 @@ fn v245_two_machines_that_never_joined_are_both_replaced_if_a_member_may_be_that
     assert_eq!(planned(&world).disruptive().map(shown).unwrap(), "delete m-3");
     drained(&mut world, 3);
     assert_eq!(next(&world), "remove-hook m-2 y");
+}
+
+/// The record of a remediation waits for the replacement, the replacement waits for the deletion of
+/// the last machine that works, and that deletion waits for another machine.
+#[test]
+fn v265_a_machine_that_never_joins_is_replaced_while_the_last_one_that_works_is_being_deleted() {
+    let mut world = World::new("ab");
+    world.spec()["replicas"] = json!(3);
+    world.without_node(1);
+    world.etcd.as_mut().unwrap()["members"] = json!([{"name": "n-0"}]);
+    drained(&mut world, 0);
+    let record = json!({"machine": "gone", "timestamp": "2026-06-01T11:00:00Z", "retryCount": 0});
+    world.control_plane["metadata"]["annotations"] = json!({(REMEDIATION_IN_PROGRESS): record.to_string()});
+    let plan = planned(&world);
+    assert!(plan.disruptive().is_none(), "it may still join: {plan:?}");
+    world.unhealthy(1);
+    assert_eq!(planned(&world).disruptive().map(shown).unwrap(), "delete m-1");
+    world.machines.pop();
+    let record = json!({"machine": "m-1", "timestamp": "2026-06-01T11:30:00Z", "retryCount": 0});
+    world.control_plane["metadata"]["annotations"] = json!({(REMEDIATION_IN_PROGRESS): record.to_string()});
+    assert_eq!(planned(&world).disruptive().map(shown).unwrap(), "create b join");
 }
 
 #[test]
