@@ -75,6 +75,14 @@ fn v262_what_was_read_before_and_after_a_change_of_the_pool_does_not_decide_toge
     assert!(summary.violations.is_empty(), "{}", show::declared(&summary));
 }
 
+/// A process that was paused believed that it led, and did not know a Machine of the other leader
+/// that lost a label and was being deleted.
+#[test]
+fn v266_a_paused_process_counts_the_remediation_of_another_leader() {
+    let summary = simulate(Mode::Own, 82932, 1, 1).unwrap();
+    assert!(summary.violations.is_empty(), "{}", show::declared(&summary));
+}
+
 #[test]
 fn v263_a_record_that_is_created_after_its_pool_is_gone_does_not_stay_in_deletion() {
     for (mode, _) in MODES {

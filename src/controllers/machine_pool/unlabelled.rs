@@ -5,16 +5,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use capstan_core::api::cluster_x_k8s_io::control_plane::Machine;
 use capstan_core::api::cluster_x_k8s_io::machine_pool::MachinePool;
 use capstan_core::api::kinds::CLUSTER_API_MACHINES;
 use capstan_core::model::ObjectRef;
 
+use tokio::time::Instant;
+
 use crate::runtime::{Cluster, WatchedObject};
 
 /// So many Machines are read one by one. More are listed.
 const FEW: usize = 16;
+/// A process that looked for no Machine for so long may have been paused, and another leader may
+/// have made Machines meanwhile. It may believe that it still leads.
+const PAUSED: Duration = Duration::from_mins(1);
 
 /// The names of the Machines that a view shows, and those of the instances without one.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,6 +37,18 @@ struct Known {
     unlabelled: Vec<Arc<Machine>>,
     /// The last search failed.
     failed: bool,
+    /// When the last search ended; `None` if none did.
+    searched: Option<Instant>,
+    /// There was a long time between two searches since the last one for all.
+    paused: bool,
+}
+
+impl Known {
+    /// Whether this process may have been paused since the last search for all.
+    fn may_lack(&self, now: Instant) -> bool {
+        let is_long = |searched: Instant| now.duration_since(searched) > PAUSED;
+        self.paused || self.searched.is_some_and(is_long)
+    }
 }
 
 /// What is known of each pool.
@@ -88,7 +106,7 @@ impl Unlabelled {
         names: &Names,
     ) -> bool {
         match self.find(cluster, key, names).await {
-            Ok(found) => self.found(key, pool, names, found),
+            Ok(found) => self.found(key, pool, names, found, cluster.instant()),
             Err(error) => {
                 tracing::warn!(%error, pool = %key, "the Machines without the labels of the pool cannot be read");
                 self.all().entry(key.clone()).or_default().failed = true;
@@ -98,7 +116,8 @@ impl Unlabelled {
     }
 
     /// Does the same before a write. `names` is what a live read shows. `whole` looks for all
-    /// Machines of the pool, also for those that the caches never showed.
+    /// Machines of the pool, also for those that the caches never showed, and so does a process that
+    /// may have been paused.
     ///
     /// # Errors
     /// The Machines cannot be read, so that one of them may be there.
@@ -110,11 +129,16 @@ impl Unlabelled {
         names: &Names,
         whole: bool,
     ) -> kube::Result<()> {
-        let found = match whole {
-            true => list(cluster, key).await?,
+        let now = cluster.instant();
+        let may_lack = self.all().get(key).is_some_and(|known| known.may_lack(now));
+        let found = match whole || may_lack {
+            true => {
+                self.forget(key);
+                list(cluster, key).await?
+            }
             false => self.find(cluster, key, names).await?,
         };
-        self.found(key, pool, names, found);
+        self.found(key, pool, names, found, cluster.instant());
         Ok(())
     }
 
@@ -139,7 +163,14 @@ impl Unlabelled {
     }
 
     /// Keeps what a search found. Returns whether the result is new.
-    fn found(&self, key: &ObjectRef, pool: &MachinePool, names: &Names, found: Vec<WatchedObject<Machine>>) -> bool {
+    fn found(
+        &self,
+        key: &ObjectRef,
+        pool: &MachinePool,
+        names: &Names,
+        found: Vec<WatchedObject<Machine>>,
+        now: Instant,
+    ) -> bool {
         let is_own = |machine: &Arc<Machine>| {
             let controller = machine.metadata.controller();
             controller.is_some_and(|owner| owner.uid == pool.metadata.uid())
@@ -154,6 +185,8 @@ impl Unlabelled {
             names: names.machines.iter().chain(unlabelled.keys()).cloned().collect(),
             unlabelled: unlabelled.into_values().collect(),
             failed: false,
+            searched: Some(now),
+            paused: self.all().get(key).is_some_and(|known| known.may_lack(now)),
         };
         let before = self.of(key);
         let is_new = before != known.unlabelled;
@@ -273,6 +306,12 @@ mod tests {
                 .await
         }
 
+        async fn search_before_write(&self) -> kube::Result<()> {
+            self.unlabelled
+                .search_live(&self.cluster, &self.key, &self.pool, &Names::default(), false)
+                .await
+        }
+
         async fn search_all(&self) -> kube::Result<()> {
             self.unlabelled
                 .search_live(&self.cluster, &self.key, &self.pool, &Names::default(), true)
@@ -303,6 +342,23 @@ mod tests {
             assert!(pool.search().await);
             assert_eq!(pool.found(), names[1..]);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn v266_a_process_that_was_paused_looks_for_all_machines_before_a_write() {
+        let pool = Pool::new();
+        assert!(!pool.search().await);
+        // Another leader makes a Machine, which loses a label.
+        pool.cluster.0.store("p-1", &labels("another"));
+        pool.search_before_write().await.unwrap();
+        assert!(pool.found().is_empty(), "this process was the leader all the time");
+        tokio::time::advance(PAUSED * 2).await;
+        // The search of the caches comes first, and finds nothing.
+        assert!(!pool.search().await);
+        pool.search_before_write().await.unwrap();
+        assert_eq!(pool.found(), ["p-1"]);
+        pool.search_before_write().await.unwrap();
+        assert_eq!(pool.found(), ["p-1"]);
     }
 
     #[tokio::test]
