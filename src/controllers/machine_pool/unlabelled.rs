@@ -116,8 +116,8 @@ impl Unlabelled {
     }
 
     /// Does the same before a write. `names` is what a live read shows. `whole` looks for all
-    /// Machines of the pool, also for those that the caches never showed, and so does a process that
-    /// may have been paused.
+    /// Machines of the pool, also for those that the caches never showed. A process that may have
+    /// been paused does that, too.
     ///
     /// # Errors
     /// The Machines cannot be read, so that one of them may be there.
