@@ -413,15 +413,11 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         key: &ObjectRef,
         cluster: &C,
         view: &View,
-        observed: &Found,
+        _observed: &Found,
     ) -> Result<Option<View>, StepError> {
         let named = |name: &str| NamespacedName::new(key.namespace.as_str(), name);
         let live = view
             .refreshed::<MachinePool>(cluster, &MACHINE_POOLS, &named(&key.name))
-            .await?;
-        let cluster_key = named(&observed.pool.spec.cluster_name);
-        let mut live = live
-            .refreshed::<ClusterObject>(cluster, &CLUSTER_API_CLUSTERS, &cluster_key)
             .await?;
         // What the pool and its infrastructure object say now decides what is read.
         let pool = match live
@@ -431,6 +427,10 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
             Some(pool) => Arc::clone(pool),
             None => return Ok(Some(live)),
         };
+        let cluster_key = named(&pool.spec.cluster_name);
+        let mut live = live
+            .refreshed::<ClusterObject>(cluster, &CLUSTER_API_CLUSTERS, &cluster_key)
+            .await?;
         let selector = format!(
             "{}={},{}={}",
             label::CLUSTER,

@@ -53,6 +53,40 @@ async fn the_instances_of_a_managed_group_are_shown_and_bug_3_its_nodes_are_dele
     controller.running.stop().await;
 }
 
+/// The creation of a record arrives after its pool was released, and another one after a pool of the
+/// same name was created.
+#[tokio::test(flavor = "multi_thread")]
+async fn v263_a_record_without_its_pool_does_not_stay_in_deletion() {
+    let world = World::new(true).await;
+    let controller = world.start(Mode::Extend).await;
+    let record = |pool: &str| {
+        let group = "infrastructure.cluster.x-k8s.io";
+        let labels = json!({"cluster.x-k8s.io/cluster-name": "c", "cluster.x-k8s.io/pool-name": pool});
+        let owner = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool", "name": pool,
+            "uid": "of-a-deleted-pool", "controller": true});
+        json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+            "metadata": {"name": format!("{pool}-late"), "namespace": NAMESPACE, "labels": labels,
+                "ownerReferences": [owner], "finalizers": ["machine.cluster.x-k8s.io"],
+                "annotations": {"capstan.dev/instance-record": "true", "cluster.x-k8s.io/paused": "true"}},
+            "spec": {"clusterName": "c", "providerID": "simulated://late", "bootstrap": {"dataSecretName": "boot"},
+                "infrastructureRef": {"apiGroup": group, "kind": "SimulatedMachinePool", "name": "late"}},
+        })
+    };
+    world.create_pool("m", 1, &json!({}), &json!({"managed": true})).await;
+    shown(&world, 1).await;
+    world.apply(&[record("gone"), record("m")]).await;
+    world
+        .wait_for("the records without their pools to be gone", async || {
+            let left: Vec<String> = world.objects(KIND).await?.iter().map(name).collect();
+            ensure!(left.iter().all(|name| !name.ends_with("-late")), "{left:?}");
+            Ok(Some(()))
+        })
+        .await;
+    shown(&world, 1).await;
+    controller.running.stop().await;
+}
+
 /// Waits until so many Machines show an instance with a Node.
 async fn shown(world: &World, count: usize) -> Vec<Value> {
     world

@@ -198,7 +198,11 @@ impl World {
                 },
             }),
         ];
-        self.plane.apply_yaml(&list(&objects)).await.unwrap();
+        self.apply(&objects).await;
+    }
+
+    pub(crate) async fn apply(&self, objects: &[Value]) {
+        self.plane.apply_yaml(&list(objects)).await.unwrap();
     }
 
     pub(crate) async fn kubectl(&self, arguments: &[&str]) -> String {

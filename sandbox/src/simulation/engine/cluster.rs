@@ -81,6 +81,10 @@ impl Cluster for Port {
         namespace: &str,
         name: &str,
     ) -> kube::Result<Option<WatchedObject<T>>> {
+        // The client of a real cluster sends no such request.
+        if name.is_empty() {
+            return Err(kube::Error::Service("a name is required".into()));
+        }
         match self.call(Call::Get(self.key(kind, namespace, name)?)).await? {
             Answer::Object(found) => found.map(|found| watched(&found)).transpose(),
             _ => Err(unexpected()),
