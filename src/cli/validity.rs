@@ -9,8 +9,8 @@ use capstan_core::pool::observed::is_pool;
 
 use super::documents::{Document, note};
 
-/// Notes each KubeadmControlPlane and MachinePool that is refused as a creation, with the first
-/// reason.
+/// Notes each KubeadmControlPlane and MachinePool that is refused as a creation, with the
+/// reasons.
 ///
 /// # Errors
 /// The built-in rules or schemas are broken.

@@ -76,10 +76,14 @@ impl Held {
             None
         });
         let pools = match removes(Feature::MachinePoolControllers) {
-            true => pools(client).await.unwrap_or_else(|error| {
-                unknown(report, &error);
-                0
-            }),
+            true => {
+                let kind = &kinds::MACHINE_POOLS;
+                let found = with_finalizer(client, (&kind.group, &kind.kind, &kind.plural), POOL_FINALIZER);
+                found.await.unwrap_or_else(|error| {
+                    unknown(report, &error);
+                    0
+                })
+            }
             false => 0,
         };
         let held = Self {
@@ -262,15 +266,17 @@ fn is_owned(machine: &Document, set: &Document) -> bool {
     owners.into_iter().flatten().any(|owner| text(owner, "/uid") == uid)
 }
 
-/// The number of MachinePools with the finalizer of Capstan.
-async fn pools(client: &Client) -> anyhow::Result<usize> {
+/// How many objects of a kind have a finalizer, in the newest version in which there are objects.
+async fn with_finalizer(
+    client: &Client,
+    (group, kind, plural): (&str, &str, &str),
+    finalizer: &str,
+) -> anyhow::Result<usize> {
     for version in VERSIONS {
-        let kind = &kinds::MACHINE_POOLS;
-        let version = GroupVersionKind::gvk(&kind.group, version, &kind.kind);
-        let resource = ApiResource::from_gvk_with_plural(&version, &kind.plural);
-        let pools = gather::list(client, &resource, None).await?;
-        if !pools.is_empty() {
-            return Ok(pools.iter().filter(|pool| has_finalizer(pool, POOL_FINALIZER)).count());
+        let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+        let objects = gather::list(client, &resource, None).await?;
+        if !objects.is_empty() {
+            return Ok(objects.iter().filter(|object| has_finalizer(object, finalizer)).count());
         }
     }
     Ok(0)
@@ -281,15 +287,7 @@ async fn pools(client: &Client) -> anyhow::Result<usize> {
 async fn mirrored(client: &Client) -> anyhow::Result<Option<(String, String)>> {
     let (mut counts, mut names) = (Vec::new(), Vec::new());
     for (group, kind, plural) in kinds_of_both_apis() {
-        let mut number = 0;
-        for version in VERSIONS {
-            let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
-            let objects = gather::list(client, &resource, None).await?;
-            if !objects.is_empty() {
-                number = objects.iter().filter(|object| has_finalizer(object, FINALIZER)).count();
-                break;
-            }
-        }
+        let number = with_finalizer(client, (group, kind, plural), FINALIZER).await?;
         if number > 0 {
             let name = format!("{plural}.{group}");
             counts.push(format!("{number} {name}"));
