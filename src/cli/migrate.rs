@@ -181,7 +181,7 @@ async fn one_of_several(
         return migration.skip();
     }
     let reported = migration.run().await?;
-    if reported.outcome.stops() && !args.dry_run {
+    if reported.outcome.stops() && args.wait {
         stopped.store(true, Ordering::Relaxed);
     }
     Ok(reported)
@@ -210,6 +210,11 @@ async fn selected(args: &Args, client: &kube::Client, selector: &str) -> anyhow:
     Ok(names)
 }
 
+/// Prints a line. A reader that has closed its end of a pipe does not prevent the rest: the request
+/// must be stored, or the exit code must tell that it is not.
 fn print(text: &str) -> anyhow::Result<()> {
-    writeln!(std::io::stdout(), "{text}").context("writing the result")
+    match writeln!(std::io::stdout(), "{text}") {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("writing the result"),
+    }
 }

@@ -20,6 +20,7 @@ use capstan_core::cpms::report::{inactive_report, invalid_report, leaving_report
 use capstan_core::cpms::spec::{ParseContext, SetState, parse};
 use capstan_core::cpms::state::State;
 use capstan_core::kcp::observed::is_control_plane;
+use capstan_core::pool::observed::is_pool;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -78,6 +79,16 @@ pub struct Args {
     scope: Scope,
 }
 
+impl Args {
+    /// Notes what admission refuses in files. A cluster has accepted its objects.
+    fn note_refused(&self, documents: &[Document], is_judged: fn(&Value) -> bool) -> anyhow::Result<()> {
+        match self.files.is_empty() {
+            true => Ok(()),
+            false => validity::note_refused(documents, is_judged, self.scope.options()),
+        }
+    }
+}
+
 /// Prints the plan.
 ///
 /// # Errors
@@ -92,17 +103,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         documents::read_surroundings(&args.files)?
     };
-    if !args.files.is_empty() {
-        validity::note_refused(&documents)?;
-    }
     let now = args.now.unwrap_or_else(Timestamp::now);
     let report = if is_about_scaling(&documents) {
         require_nodes(&documents)?;
         let voters = control_plane::listed_voters(&documents);
         control_plane::plan(&documents::snapshot(&documents)?, voters, &args.scope.options())?
     } else if is_about_control_plane(&documents) {
+        args.note_refused(&documents, is_control_plane)?;
         kubeadm_control_plane::plan(&documents, now)?
     } else if is_about_pool(&documents) {
+        args.note_refused(&documents, is_pool)?;
         machine_pool::plan(&documents, args.machinepools, now)?
     } else {
         note_control_plane(&documents);

@@ -14,6 +14,7 @@ use capstan_core::cpms::progress::progress;
 use capstan_core::cpms::spec::SetState;
 use capstan_core::cpms::status::condition;
 use capstan_core::kcp::observed::is_control_plane;
+use capstan_core::pool::observed::is_pool;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
@@ -110,7 +111,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if !args.files.is_empty() {
         let documents = documents::read_surroundings(&args.files)?;
-        validity::note_refused(&documents)?;
+        let options = args.cluster.scope().options();
+        match is_about_control_plane(&documents) {
+            true => validity::note_refused(&documents, is_control_plane, options)?,
+            false => validity::note_refused(&documents, is_pool, options)?,
+        }
         return of_documents(args, &documents, "From files");
     }
     runtime()?.block_on(async {

@@ -479,7 +479,7 @@ async fn kept(args: &Args, client: &Client, report: &mut Report) -> anyhow::Resu
         ),
         Ok(Some(_)) | Err(_) => report.ok(KEPT, namespace, ""),
     }
-    held_pools(client, report).await;
+    held_pools(KEPT, client, report).await;
     if !args.crds {
         report.ok(KEPT, "the CRDs and their objects", "delete the CRDs with --crds");
         held::owners(args, client, report).await;
@@ -487,8 +487,9 @@ async fn kept(args: &Args, client: &Client, report: &mut Report) -> anyhow::Resu
     Ok(())
 }
 
-/// Reports the MachinePools whose deletion waits for a controller of Capstan.
-async fn held_pools(client: &Client, report: &mut Report) {
+/// Reports the MachinePools whose deletion waits for a controller of Capstan. The section tells
+/// whether that controller still exists.
+async fn held_pools(section: &'static str, client: &Client, report: &mut Report) {
     let pools = named(API_VERSION, KIND, "", "");
     // A cluster without the CRD has no pools.
     let Ok(list) = installed::api(client, &pools).list(&ListParams::default()).await else {
@@ -499,11 +500,26 @@ async fn held_pools(client: &Client, report: &mut Report) {
         if finalizers.into_iter().any(|one| one == FINALIZER) {
             let [namespace, name] =
                 [&pool.metadata.namespace, &pool.metadata.name].map(|field| field.as_deref().unwrap_or_default());
+            let is_deleted = pool.metadata.deletion_timestamp.is_some();
+            let who = match section {
+                KEPT => "no controller of Capstan removes it",
+                _ => "only its controller removes it",
+            };
+            let (is, remedy) = match is_deleted && section != KEPT {
+                true => (
+                    "is being deleted, it ",
+                    "Wait until it is gone before you delete the controller.",
+                ),
+                false => (
+                    "",
+                    "After the uninstallation, remove the finalizer as \"Deletion of a pool\" in docs/machine-pools.md says.",
+                ),
+            };
             report.warn(
-                KEPT,
+                section,
                 format!("MachinePool {namespace}/{name}"),
-                format!("it has the finalizer {FINALIZER}, and no controller of Capstan removes it"),
-                "Remove the finalizer as \"Deletion of a pool\" in docs/machine-pools.md says.",
+                format!("it {is}has the finalizer {FINALIZER}, and {who}"),
+                remedy,
             );
         }
     }

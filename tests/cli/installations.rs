@@ -404,27 +404,29 @@ fn w98_uninstall_counts_the_objects_that_keep_the_finalizer_of_the_sync_controll
 }
 
 #[test]
-fn w145_uninstall_counts_the_machine_pools_that_keep_the_finalizer_of_capstan() {
+fn w145_uninstall_names_the_machine_pools_that_wait_for_the_controller_before_it_deletes_it() {
     const FINALIZER: &str = "capstan.dev/machine-pool";
-    let pools = || {
-        list(
-            "cluster.x-k8s.io/v1beta2/machinepools",
-            &[held("p", &[FINALIZER]), held("q", &["other"])],
-        )
-    };
-    let stub = cluster(vec![namespace(), deployment("capstan-machine-pool"), pools()]);
+    let mut deleted = held("d", &["other", FINALIZER]);
+    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let pools = list(
+        "cluster.x-k8s.io/v1beta2/machinepools",
+        &[held("p", &[FINALIZER]), held("q", &["other"]), deleted],
+    );
+    let stub = cluster(vec![namespace(), deployment("capstan-machine-pool"), pools]);
     for flags in [&[][..], &["--dry-run"], &["--yes", "--wait", "0s"]] {
         let (_, text, error) = run(&stub, &[&["uninstall"], flags].concat());
-        let place = text.find("1 MachinePools have the finalizer capstan.dev/machine-pool");
-        let place = place.unwrap_or_else(|| panic!("{text}{error}"));
-        let removal = text.find("Deployment openshift-machine-api/capstan-machine-pool");
-        assert!(place < removal.unwrap(), "{text}");
-        let command = "kubectl get machinepools.cluster.x-k8s.io -A -o json | jq -r";
-        assert!(text.contains(command), "{text}");
+        let removal = text
+            .find("Deployment openshift-machine-api/capstan-machine-pool")
+            .unwrap();
+        for report in [
+            "MachinePool openshift-machine-api/p: it has the finalizer capstan.dev/machine-pool, and only its controller",
+            "MachinePool openshift-machine-api/d: it is being deleted, it has the finalizer",
+        ] {
+            let place = text.find(report).unwrap_or_else(|| panic!("{text}{error}"));
+            assert!(place < removal, "{text}");
+        }
+        assert!(!text.contains("openshift-machine-api/q"), "{text}");
     }
-    // No controller is removed.
-    let (_, text, _) = run(&cluster(vec![namespace(), pools()]), &["uninstall", "--dry-run"]);
-    assert!(!text.contains("MachinePools have the finalizer"), "{text}");
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn w144_a_control_plane_that_an_api_server_would_not_store_has_a_note() {
         ["plan", "status"].map(|command| {
             let output = capstan(&[command, "-f", "-", "--now", NOW], &texts.join("\n---\n"));
             assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-            stderr(&output).contains("would not store the KubeadmControlPlane cp, so the result may be wrong: ")
+            stderr(&output).contains("`capstan check` refuses the KubeadmControlPlane cp, so the result may be wrong: ")
         })
     };
     let valid = || {
@@ -103,6 +103,17 @@ fn w144_a_control_plane_that_an_api_server_would_not_store_has_a_note() {
         objects[0]["spec"][field] = value;
         assert_eq!(notes(&objects), [true, true], "{field}");
     }
+    // The gates of the command count, and an object that is not planned has no note.
+    let mut gated = valid();
+    gated[0]["spec"]["kubeadmConfigSpec"] = json!({"format": "ignition"});
+    let pool = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool",
+        "metadata": {"name": "p", "namespace": "other"}, "spec": {}});
+    gated.push(pool);
+    assert_eq!(notes(&gated), [true, true]);
+    let texts: Vec<String> = gated.iter().map(Value::to_string).collect();
+    let gate = "KubeadmBootstrapFormatIgnition=true";
+    let arguments = ["plan", "-f", "-", "--now", NOW, "--feature-gates", gate];
+    assert_eq!(stderr(&capstan(&arguments, &texts.join("\n---\n"))), "");
 }
 
 fn planned(objects: &[Value]) -> Value {

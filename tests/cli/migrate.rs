@@ -1,5 +1,9 @@
 //! The arguments of `capstan migrate`. `tests/mirroring` runs it with a cluster.
 
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde_json::{Value, json};
 
 use super::stub::{Stub, not_served, status, version};
@@ -82,6 +86,79 @@ fn w101_an_object_that_is_named_twice_is_migrated_once() {
     assert_eq!(names, [&json!("b"), &json!("a")]);
 }
 
+/// A cluster with the Machines `asked`, whose request is stored and whose field cannot be
+/// converted, and `plain`. It counts the patches.
+fn two_machines(patches: &Arc<AtomicUsize>) -> Stub {
+    let patches = Arc::clone(patches);
+    Stub::new(move |method, path| {
+        let machine = |name: &str, spec: Value| {
+            json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+                "metadata": {"name": name, "namespace": "openshift-machine-api", "uid": "u", "resourceVersion": "1"},
+                "spec": spec, "status": {"authoritativeAPI": "MachineAPI", "synchronizedAPI": "MachineAPI"}})
+        };
+        let of = |path: &str| path.contains("machine.openshift.io");
+        match (method, path) {
+            ("GET", "/version") => version(),
+            ("GET", path) if of(path) && path.ends_with("/machines/asked") => {
+                let field = json!({"kind": "AWSMachineProviderConfig", "apiVersion": "machine.openshift.io/v1beta1",
+                    "fieldOfTomorrow": 1});
+                let spec = json!({"authoritativeAPI": "ClusterAPI", "providerSpec": {"value": field}});
+                (200, machine("asked", spec).to_string())
+            }
+            (method, path) if of(path) && path.contains("/machines/plain") => {
+                patches.fetch_add(usize::from(method == "PATCH"), Ordering::SeqCst);
+                (
+                    200,
+                    machine("plain", json!({"authoritativeAPI": "ClusterAPI"})).to_string(),
+                )
+            }
+            ("GET", path) if path.contains("customresourcedefinitions") => status(403, "Forbidden", "not allowed"),
+            ("GET", path) if of(path) => status(404, "NotFound", "there is no such object"),
+            ("GET", _) => not_served(),
+            _ => status(500, "InternalError", "nothing else may be written"),
+        }
+    })
+}
+
+#[test]
+fn w147_a_stored_request_that_cannot_be_converted_is_not_possible() {
+    let stub = two_machines(&Arc::default());
+    let config = stub.usual();
+    let command = ["migrate", "machine", "asked", "--to", "clusterAPI", "--dry-run"];
+    let output = capstan(&[&command[..], &["--kubeconfig", path(&config)]].concat(), "");
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}{}", stderr(&output));
+    assert!(text.contains("fieldOfTomorrow"), "{text}");
+}
+
+#[test]
+fn w148_a_closed_pipe_does_not_prevent_a_request() {
+    let patches = Arc::new(AtomicUsize::new(0));
+    let stub = two_machines(&patches);
+    let config = stub.usual();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let command = ["migrate", "machine", "plain", "--cancel", "--kubeconfig", path(&config)];
+    let code = Command::new(env!("CARGO_BIN_EXE_capstan"))
+        .args(command)
+        .stdout(writer)
+        .status()
+        .unwrap();
+    assert_eq!((code.code(), patches.load(Ordering::SeqCst)), (Some(0), 1));
+}
+
+#[test]
+fn w149_without_a_wait_an_object_that_does_not_exist_skips_no_other_one() {
+    let patches = Arc::new(AtomicUsize::new(0));
+    let stub = two_machines(&patches);
+    let config = stub.usual();
+    let command = ["migrate", "machine", "absent", "plain", "--cancel"];
+    let output = capstan(&[&command[..], &["--kubeconfig", path(&config)]].concat(), "");
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}{}", stderr(&output));
+    assert_eq!(patches.load(Ordering::SeqCst), 1, "{text}");
+}
+
 #[test]
 fn w146_a_request_that_is_stored_already_is_reported() {
     let stub = Stub::new(|method, path| match (method, path) {
@@ -97,7 +174,8 @@ fn w146_a_request_that_is_stored_already_is_reported() {
         _ => status(500, "InternalError", "nothing may be written"),
     });
     let config = stub.usual();
-    for flags in [&[][..], &["--dry-run"]] {
+    // The Machine has no provider spec, so that the stored request cannot be carried out.
+    for (flags, code) in [(&[][..], 0), (&["--dry-run"], 1)] {
         let command = [
             "migrate",
             "machine",
@@ -109,7 +187,7 @@ fn w146_a_request_that_is_stored_already_is_reported() {
         ];
         let output = capstan(&[&command[..], flags].concat(), "");
         let text = stdout(&output);
-        assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+        assert_eq!(output.status.code(), Some(code), "{text}{}", stderr(&output));
         assert!(text.contains("Cluster API is requested already"), "{text}");
     }
 }

@@ -53,8 +53,8 @@ async fn the_instances_of_a_managed_group_are_shown_and_bug_3_its_nodes_are_dele
     controller.running.stop().await;
 }
 
-/// The creation of a record arrives after its pool was released, and another one after a pool of the
-/// same name was created.
+/// The creation of a record arrives after its pool was released, and another one after a pool of
+/// the same name was created.
 #[tokio::test(flavor = "multi_thread")]
 async fn v263_a_record_without_its_pool_does_not_stay_in_deletion() {
     let world = World::new(true).await;

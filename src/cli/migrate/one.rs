@@ -11,7 +11,7 @@ use capstan_core::api::kinds;
 use capstan_core::authority::pair::FullObject;
 use capstan_core::authority::recording;
 use capstan_core::authority::request::{Standing, is_stopped, source, standing};
-use capstan_core::authority::spec::Api;
+use capstan_core::authority::spec::{Api, Authority};
 use capstan_core::conversion;
 use capstan_core::model::{Operation, User};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -118,14 +118,14 @@ impl<'a> Migration<'a> {
             self.record(&format!("{title}: refused: {why}"))?;
             return Ok(Outcome::Refused);
         }
-        if !is_requested && !self.is_possible(&object, to).await? {
-            return Ok(Outcome::Refused);
-        }
+        // A request that is stored, and has not begun, may be impossible too.
+        let has_begun = object.member.status_authority == Some(Authority::Migrating);
+        let is_judged = !is_requested || (self.args.dry_run && !has_begun && from != Some(to));
         if is_requested && !self.args.wait {
-            self.record(&format!(
-                "{title}: {} is requested already; --wait waits for the end",
-                to.title()
-            ))?;
+            self.record(&format!("{title}: {} is requested already", to.title()))?;
+        }
+        if is_judged && !self.is_possible(&object, from, to).await? {
+            return Ok(Outcome::Refused);
         }
         if self.args.dry_run {
             self.record(&format!("{title}: nothing is written, because of --dry-run"))?;
@@ -243,14 +243,24 @@ impl<'a> Migration<'a> {
         Ok(others)
     }
 
-    /// Checks the request as the webhooks do, and prints the answer.
-    async fn is_possible(&self, object: &FullObject, to: Api) -> anyhow::Result<bool> {
-        let mut asked = (*object.value).clone();
-        if let Some(Value::Object(spec)) = asked.get_mut("spec") {
-            spec.insert(String::from("authoritativeAPI"), to.as_str().into());
-        }
+    /// Checks the request as the webhooks do, and prints the answer. If it is stored already, the
+    /// object without it is the old one.
+    async fn is_possible(&self, object: &FullObject, from: Option<Api>, to: Api) -> anyhow::Result<bool> {
+        let with = |api: Api| {
+            let mut changed = (*object.value).clone();
+            if let Some(Value::Object(spec)) = changed.get_mut("spec") {
+                spec.insert(String::from("authoritativeAPI"), api.as_str().into());
+            }
+            changed
+        };
+        let is_requested = object.member.desired_api() == to && object.member.spec_authority.is_some();
+        let old = match from.filter(|_| is_requested) {
+            Some(from) => with(from),
+            None => (*object.value).clone(),
+        };
+        let asked = with(to);
         let mut given = self.others(object).await?;
-        given.push((*object.value).clone());
+        given.push(old.clone());
         let snapshot = Snapshot::of_files(&given).context("reading the objects of the cluster")?;
         let options = Options {
             authority: self.args.authority.config(&self.args.namespace),
@@ -263,7 +273,7 @@ impl<'a> Migration<'a> {
         let check = Check {
             operation: Operation::Update,
             object: &asked,
-            old: Some(&object.value),
+            old: Some(&old),
             propagation: None,
             user: &user,
         };

@@ -11,7 +11,6 @@ use capstan_core::api::kinds;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::authority::FINALIZER;
 use capstan_core::control_plane::hook::{HOOK, is_hooked};
-use capstan_core::pool::removal::FINALIZER as POOL_FINALIZER;
 use kube::Client;
 use kube::api::{ApiResource, GroupVersionKind, ListParams};
 use serde::Deserialize as _;
@@ -52,8 +51,6 @@ pub(super) struct Held {
     /// The objects that keep the finalizer of the sync controller, and the command that releases
     /// them.
     mirrored: Option<(String, String)>,
-    /// The number of MachinePools with the finalizer of Capstan.
-    pools: usize,
 }
 
 impl Held {
@@ -75,25 +72,16 @@ impl Held {
             unknown(report, &error);
             None
         });
-        let pools = match removes(Feature::MachinePoolControllers) {
-            true => {
-                let kind = &kinds::MACHINE_POOLS;
-                let found = with_finalizer(client, (&kind.group, &kind.kind, &kind.plural), POOL_FINALIZER);
-                found.await.unwrap_or_else(|error| {
-                    unknown(report, &error);
-                    0
-                })
-            }
-            false => 0,
-        };
         let held = Self {
             is_blocking,
-            pools,
             hooked,
             namespace: args.namespace.clone(),
             mirrored,
         };
         held.report(SECTION, report);
+        if removes(Feature::MachinePoolControllers) {
+            super::held_pools(SECTION, client, report).await;
+        }
         held
     }
 
@@ -104,7 +92,6 @@ impl Held {
 
     fn report(&self, section: &'static str, report: &mut Report) {
         self.report_mirrored(section, report);
-        self.report_pools(section, report);
         if self.hooked > 0 {
             let released = commands(
                 &format!("-n {} machines.machine.openshift.io", self.namespace),
@@ -127,26 +114,6 @@ impl Held {
         }
     }
 
-    fn report_pools(&self, section: &'static str, report: &mut Report) {
-        if self.pools == 0 {
-            return;
-        }
-        let released = commands(
-            &format!("{} -A", kinds::MACHINE_POOLS.title()),
-            &format!(".metadata.finalizers // [] | index(\"{POOL_FINALIZER}\")"),
-            &format!("metadata: {{finalizers: (.metadata.finalizers - [\"{POOL_FINALIZER}\"])}}"),
-        );
-        report.warn(
-            section,
-            format!("{} MachinePools have the finalizer {POOL_FINALIZER}", self.pools),
-            "without the controller of MachinePools, their deletion waits for ever",
-            format!(
-                "If a MachinePool is being deleted, wait until it is gone before uninstall. After uninstall, this \
-                 releases them: {released}"
-            ),
-        );
-    }
-
     fn report_mirrored(&self, section: &'static str, report: &mut Report) {
         if let Some((counts, command)) = &self.mirrored {
             report.warn(
@@ -164,7 +131,7 @@ fn unknown(report: &mut Report, error: &anyhow::Error) {
         SECTION,
         "no object waits for a controller",
         format!("not known: {error:#}"),
-        "Repeat the command as a user who may list Machines, MachineSets, MachinePools and MachineHealthChecks.",
+        "Repeat the command as a user who may list Machines, MachineSets and MachineHealthChecks.",
     );
 }
 
@@ -266,28 +233,20 @@ fn is_owned(machine: &Document, set: &Document) -> bool {
     owners.into_iter().flatten().any(|owner| text(owner, "/uid") == uid)
 }
 
-/// How many objects of a kind have a finalizer, in the newest version in which there are objects.
-async fn with_finalizer(
-    client: &Client,
-    (group, kind, plural): (&str, &str, &str),
-    finalizer: &str,
-) -> anyhow::Result<usize> {
-    for version in VERSIONS {
-        let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
-        let objects = gather::list(client, &resource, None).await?;
-        if !objects.is_empty() {
-            return Ok(objects.iter().filter(|object| has_finalizer(object, finalizer)).count());
-        }
-    }
-    Ok(0)
-}
-
 /// The numbers of objects with the finalizer of the sync controller, and the command that removes
 /// it. None if OpenShift's sync controller runs, which removes it.
 async fn mirrored(client: &Client) -> anyhow::Result<Option<(String, String)>> {
     let (mut counts, mut names) = (Vec::new(), Vec::new());
     for (group, kind, plural) in kinds_of_both_apis() {
-        let number = with_finalizer(client, (group, kind, plural), FINALIZER).await?;
+        let mut number = 0;
+        for version in VERSIONS {
+            let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+            let objects = gather::list(client, &resource, None).await?;
+            if !objects.is_empty() {
+                number = objects.iter().filter(|object| has_finalizer(object)).count();
+                break;
+            }
+        }
         if number > 0 {
             let name = format!("{plural}.{group}");
             counts.push(format!("{number} {name}"));
@@ -331,9 +290,9 @@ fn kinds_of_both_apis() -> impl Iterator<Item = (&'static str, &'static str, &'s
         .chain(machines)
 }
 
-fn has_finalizer(object: &Document, finalizer: &str) -> bool {
+fn has_finalizer(object: &Document) -> bool {
     let finalizers = object.object.pointer("/metadata/finalizers").and_then(Value::as_array);
-    finalizers.into_iter().flatten().any(|one| one == finalizer)
+    finalizers.into_iter().flatten().any(|one| one == FINALIZER)
 }
 
 fn resource(kind: &KindInfo) -> ApiResource {
