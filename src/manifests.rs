@@ -61,7 +61,11 @@ const MACHINE_POOL_WEBHOOKS: &[File] = &[
         include_str!("../webhooks/machine-pools/validating.yaml"),
     ),
 ];
-/// Policies that are written by hand: they warn, and no rule file can express that.
+/// Policies that are written by hand: they are about deletions, and no rule file is.
+const KUBEADM_POLICIES: &[File] = &[(
+    "control-plane-machines.yaml",
+    include_str!("../webhooks/kubeadm-control-plane/policies/control-plane-machines.yaml"),
+)];
 const MACHINE_POOL_POLICIES: &[File] = &[(
     "machine-pool-machines.yaml",
     include_str!("../webhooks/machine-pools/policies/machine-pool-machines.yaml"),
@@ -310,6 +314,7 @@ pub fn deployment_files(feature: Feature) -> Vec<(String, String)> {
 /// A policy cannot be serialized as YAML; tests prevent that.
 pub fn policy_files(feature: Feature, rules: &[RuleFile]) -> anyhow::Result<Vec<(String, String)>> {
     let by_hand = match feature {
+        Feature::KubeadmControlPlane => KUBEADM_POLICIES,
         Feature::MachinePools => MACHINE_POOL_POLICIES,
         _ => &[],
     };

@@ -38,7 +38,11 @@ pub(super) fn note_refused(
         let Some(status) = checker.check(&check, &Snapshot::default()).status else {
             continue;
         };
-        let (kind, _, name) = document.key();
+        let (kind, namespace, name) = document.key();
+        let name = match namespace {
+            "" => name.to_owned(),
+            namespace => format!("{namespace}/{name}"),
+        };
         note(&format!(
             "{}: `capstan check` refuses the {kind} {name}, so the result may be wrong: {}",
             document.place(),

@@ -84,7 +84,8 @@ fn w144_a_control_plane_that_an_api_server_would_not_store_has_a_note() {
         ["plan", "status"].map(|command| {
             let output = capstan(&[command, "-f", "-", "--now", NOW], &texts.join("\n---\n"));
             assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-            stderr(&output).contains("`capstan check` refuses the KubeadmControlPlane cp, so the result may be wrong: ")
+            stderr(&output)
+                .contains("`capstan check` refuses the KubeadmControlPlane ns/cp, so the result may be wrong: ")
         })
     };
     let valid = || {
@@ -114,6 +115,20 @@ fn w144_a_control_plane_that_an_api_server_would_not_store_has_a_note() {
     let gate = "KubeadmBootstrapFormatIgnition=true";
     let arguments = ["plan", "-f", "-", "--now", NOW, "--feature-gates", gate];
     assert_eq!(stderr(&capstan(&arguments, &texts.join("\n---\n"))), "");
+}
+
+#[test]
+fn w151_a_plan_without_machines_does_not_say_that_they_match() {
+    let mut objects = objects();
+    objects[0]["spec"]["replicas"] = json!(0);
+    objects[0]["metadata"]["finalizers"] = json!(["kubeadm.controlplane.cluster.x-k8s.io"]);
+    objects[2]["members"] = json!([]);
+    objects.truncate(3);
+    let text = run(&["plan"], &objects);
+    assert!(
+        text.contains("Nothing to do: there is no machine, and none is wanted."),
+        "{text}"
+    );
 }
 
 fn planned(objects: &[Value]) -> Value {

@@ -25,6 +25,7 @@ mod install;
 mod installation;
 mod kubeadm_control_plane;
 mod lifecycle;
+mod machine_deletion;
 mod metrics;
 mod openshift;
 mod outage;

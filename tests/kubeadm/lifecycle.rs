@@ -15,8 +15,10 @@ async fn a_control_plane_grows_is_upgraded_shrinks_and_is_deleted_beside_cluster
     let running = world.start("one").await;
     world.create("c", 1, "v1.35.0").await;
     let first = world.wait_until_settled("c", 1, "v1.35.0").await;
+    wait_until_refused(&world, &first[0], true).await;
     world.edit("c", &json!({"spec": {"replicas": 3}})).await;
     let three = world.wait_until_settled("c", 3, "v1.35.0").await;
+    wait_until_refused(&world, &first[0], false).await;
     assert!(three.contains(&first[0]), "{three:?}");
     assert_eq!(world.created().len(), 3, "{:#?}", world.writes());
 
@@ -69,6 +71,21 @@ async fn a_control_plane_grows_is_upgraded_shrinks_and_is_deleted_beside_cluster
         world.wait_until_gone(kind).await;
     }
     running.controllers.stop().await;
+}
+
+/// Waits until the policy refuses the deletion of a Machine, or allows it.
+async fn wait_until_refused(world: &World, machine: &str, wanted: bool) {
+    let policy = include_str!("../../webhooks/kubeadm-control-plane/policies/control-plane-machines.yaml");
+    world.plane.apply_yaml(policy).await.unwrap();
+    let delete = ["delete", "machines.cluster.x-k8s.io", machine, "-n", "clusters"];
+    let waiting = wait_until("the answer to the deletion", Duration::from_secs(60), async || {
+        let arguments = delete.iter().chain(&["--dry-run=server"]).copied();
+        let output = world.plane.kubectl().args(arguments).run().await?;
+        let refused = output.stderr.contains("would leave 0 healthy of 0 voting etcd members");
+        ensure!(refused == wanted && output.success() != wanted, "{output}");
+        Ok(Some(()))
+    });
+    waiting.await.unwrap();
 }
 
 /// The number of writes, once the last ones are made: the status follows what others write.

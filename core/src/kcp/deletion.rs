@@ -1,42 +1,93 @@
-//! Whether a user may delete a control plane Machine now.
+//! Whether etcd needs the member of a control plane Machine for its quorum.
 //!
-//! A deletion that would take the quorum from etcd is refused. Without the refusal, the deletion
-//! would be accepted, and would wait at the hook of the Machine until etcd recovers. No webhook
-//! uses this rule yet.
+//! The controller writes the answer to the Machine, and the policy
+//! `capstan-control-plane-machines` refuses the deletion of a Machine with the annotation. Without
+//! the refusal, the deletion would be accepted, and would wait at the hook of the Machine until
+//! etcd recovers. This module must never decide about a step: the members are read again before
+//! each one.
+
+use serde_json::{Map, Value, json};
 
 use super::safety;
-use super::state::State;
-use crate::model::MembershipChange;
+use super::state::{MachineState, State};
+use crate::model::{MembershipChange, Precondition};
 
-/// On a Machine, with any value: a user accepts that its deletion takes the quorum from etcd.
-pub const ALLOW_QUORUM_LOSS: &str = "capstan.dev/allow-quorum-loss";
+/// On a Machine, with the reason as its value: etcd needs the member of the Machine.
+pub const REQUIRED: &str = "capstan.dev/required-for-quorum";
 
-/// Why the deletion of a Machine is refused; `None` if it is allowed.
-///
-/// The deletion of a control plane, a Cluster, or a namespace deletes all Machines, so it is
-/// always allowed. `namespace_is_deleted` tells whether the namespace is being deleted. If the etcd
-/// members are unknown, the hook of the Machine decides later.
-pub fn refusal(state: &State, machine: &str, namespace_is_deleted: bool) -> Option<String> {
+/// Whether a Machine may be deleted as far as etcd is concerned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Need {
+    /// Etcd keeps its quorum, or everything is being deleted.
+    None,
+    /// Etcd would lose its quorum, with the reason.
+    Quorum(String),
+    /// The members, or that of the Machine, are not known.
+    Unknown,
+}
+
+/// Why etcd needs the member of a Machine. The deletion of a control plane or of a Cluster deletes
+/// all Machines, so none of them is needed then.
+fn need(state: &State, machine: &MachineState) -> Need {
     let cluster_is_deleted = state
         .cluster
         .as_ref()
         .is_some_and(|cluster| cluster.metadata.is_deleting());
-    if namespace_is_deleted || cluster_is_deleted || state.is_deleting() || !state.is_initialized() {
+    if cluster_is_deleted || state.is_deleting() || !state.is_initialized() || !state.is_etcd_managed() {
+        return Need::None;
+    }
+    let members = state.members().filter(|members| !members.is_empty());
+    let (Some(mut members), Some(member)) = (members, machine.member.as_deref()) else {
+        return Need::Unknown;
+    };
+    // A learner does not vote. It joins for a moment only, and the answer must not change for that.
+    members.retain(|there| !there.is_learner);
+    if !members.iter().any(|there| there.name == member) {
+        return Need::None;
+    }
+    match safety::lost_quorum(&members, MembershipChange::Remove(member)) {
+        None => Need::None,
+        Some(lost) => Need::Quorum(safety::why(lost, &format!("the removal of etcd member {member}"))),
+    }
+}
+
+/// The merge patch of a Machine; `None` if its annotation is right. A Machine that is being deleted
+/// keeps what it has, and so does one about which nothing is known: the last answer is the best one
+/// while the managed cluster does not respond.
+pub fn machine_patch(state: &State, machine: &MachineState) -> Option<Value> {
+    if machine.is_deleting() {
         return None;
     }
-    let machine = state.machine(machine)?;
-    if machine.is_deleting() || machine.has(ALLOW_QUORUM_LOSS) {
+    let wanted = match need(state, machine) {
+        Need::None => None,
+        Need::Quorum(reason) => Some(reason),
+        Need::Unknown => return None,
+    };
+    annotate(machine, wanted)
+}
+
+/// The merge patch of a Machine that the control plane itself deletes; `None` if nothing refuses
+/// that. The policy knows the usual user of the controller only, and a controller of another name
+/// must not wait for ever.
+pub fn permit(machine: &MachineState) -> Option<Value> {
+    annotate(machine, None)
+}
+
+fn annotate(machine: &MachineState, wanted: Option<String>) -> Option<Value> {
+    let metadata = &machine.machine.metadata;
+    if metadata.annotations.get(REQUIRED) == wanted.as_ref() {
         return None;
     }
-    let members = state.members().filter(|members| !members.is_empty())?;
-    let member = machine.member.as_deref()?;
-    let lost = safety::lost_quorum(&members, MembershipChange::Remove(member))?;
-    let what = format!("the removal of etcd member {member}");
-    Some(format!(
-        "must keep the quorum of etcd: {}. Repair the other members first, or set the annotation {ALLOW_QUORUM_LOSS} \
-         on the Machine",
-        safety::why(lost, &what)
-    ))
+    let precondition = Precondition {
+        uid: metadata.uid().to_owned(),
+        resource_version: metadata.resource_version.clone().unwrap_or_default(),
+    };
+    let mut patched = precondition.metadata();
+    patched.insert(
+        String::from("annotations"),
+        Value::Object(Map::from_iter([(REQUIRED.to_owned(), json!(wanted))])),
+    );
+    Some(json!({ "metadata": patched }))
 }
 
 #[cfg(test)]
@@ -47,8 +98,11 @@ mod tests {
     use crate::kcp::samples::World;
     use crate::kcp::state::condition;
 
-    fn refused(world: &World) -> bool {
-        refusal(&world.state(), "m-0", false).is_some()
+    /// The annotation that the first machine gets: `Some(None)` removes it.
+    fn change(world: &World) -> Option<Option<String>> {
+        let state = world.state();
+        let patch = machine_patch(&state, state.machine("m-0").unwrap())?;
+        Some(patch["metadata"]["annotations"][REQUIRED].as_str().map(str::to_owned))
     }
 
     /// Three machines, the second of which is not healthy.
@@ -58,54 +112,71 @@ mod tests {
         world
     }
 
-    #[test]
-    fn a_deletion_that_would_lose_the_quorum_is_refused() {
-        assert!(!refused(&World::new("abc")));
-        assert_eq!(
-            refusal(&world().state(), "m-0", false).unwrap(),
-            "must keep the quorum of etcd: the removal of etcd member n-0 would leave 1 healthy of 2 voting etcd \
-             members; 2 are needed. Repair the other members first, or set the annotation \
-             capstan.dev/allow-quorum-loss on the Machine"
-        );
-        assert_eq!(
-            refusal(&world().state(), "m-1", false),
-            None,
-            "the unhealthy machine may go"
-        );
-        assert!(refused(&World::new("a")), "the last member");
-    }
-
-    #[test]
-    fn a_user_can_allow_the_deletion() {
+    /// The same after the first machine got its annotation.
+    fn annotated() -> World {
         let mut world = world();
-        world.annotate(0, ALLOW_QUORUM_LOSS, "");
-        assert!(!refused(&world));
+        let reason = change(&world).unwrap().unwrap();
+        world.annotate(0, REQUIRED, &reason);
+        world
     }
 
     #[test]
-    fn the_deletion_of_everything_is_allowed() {
-        assert_eq!(refusal(&world().state(), "m-0", true), None);
+    fn a_machine_that_etcd_needs_for_its_quorum_says_so() {
+        assert_eq!(change(&World::new("abc")), None);
+        assert_eq!(
+            change(&world()).unwrap().unwrap(),
+            "the removal of etcd member n-0 would leave 1 healthy of 2 voting etcd members; 2 are needed"
+        );
+        assert_eq!(change(&annotated()), None, "nothing is written again");
+        let state = world().state();
+        let unhealthy = state.machine("m-1").unwrap();
+        assert_eq!(machine_patch(&state, unhealthy), None, "the unhealthy machine may go");
+        assert!(change(&World::new("a")).unwrap().is_some(), "the last member");
+    }
+
+    #[test]
+    fn the_control_plane_removes_the_annotation_from_a_machine_that_it_deletes() {
+        let permitted = |world: &World| {
+            let state = world.state();
+            let patch = permit(state.machine("m-0").unwrap())?;
+            Some(patch["metadata"]["annotations"][REQUIRED].is_null())
+        };
+        assert_eq!(permitted(&world()), None);
+        assert_eq!(permitted(&annotated()), Some(true));
+    }
+
+    #[test]
+    fn a_learner_changes_nothing() {
+        let mut world = World::new("abc");
+        for machine in [1, 0] {
+            world.etcd.as_mut().unwrap()["members"][machine]["learner"] = json!(true);
+            assert_eq!(change(&world), None, "machine {machine}");
+        }
+    }
+
+    #[test]
+    fn the_annotation_is_removed_when_etcd_has_recovered_or_everything_is_deleted() {
+        let mut recovered = annotated();
+        recovered.set(1, condition::ETCD_MEMBER, "True");
+        assert_eq!(change(&recovered), Some(None));
         let deleted = json!("2026-06-01T11:00:00Z");
-        let mut control_plane = world();
+        let mut control_plane = annotated();
         control_plane.control_plane["metadata"]["deletionTimestamp"] = deleted.clone();
-        assert!(!refused(&control_plane));
-        let mut cluster = world();
+        assert_eq!(change(&control_plane), Some(None));
+        let mut cluster = annotated();
         cluster.cluster["metadata"]["deletionTimestamp"] = deleted;
-        assert!(!refused(&cluster));
+        assert_eq!(change(&cluster), Some(None));
+        assert_eq!(change(&annotated().external()), Some(None));
     }
 
     #[test]
-    fn a_deletion_without_an_effect_on_known_members_is_allowed() {
-        assert_eq!(refusal(&world().state(), "other", false), None);
-        assert!(!refused(&world().external()));
-        let mut unknown = world();
+    fn the_annotation_stays_while_the_members_are_not_known() {
+        let mut unknown = annotated();
         unknown.etcd = None;
-        assert!(!refused(&unknown));
-        let mut young = world();
-        young.control_plane["status"]["initialization"] = json!({});
-        assert!(!refused(&young));
-        let mut again = world();
-        again.delete(0);
-        assert!(!refused(&again));
+        assert_eq!(change(&unknown), None);
+        let mut deleted = annotated();
+        deleted.set(1, condition::ETCD_MEMBER, "True");
+        deleted.delete(0);
+        assert_eq!(change(&deleted), None);
     }
 }

@@ -170,10 +170,13 @@ fn provide(world: &mut Observed, state: &State) -> bool {
     !gone.is_empty() || !new.is_empty()
 }
 
-/// The machine gets a Node, an etcd member, and healthy components.
+/// The machine gets a Node, an etcd member, and healthy components. A member without a machine is
+/// the one of a machine whose Node is not known: the planner has not removed it.
 fn start(world: &mut Observed, name: &str) {
+    let joined = member_without_node(world);
+    let node = joined.as_deref().unwrap_or(name).to_owned();
     change(world, name, |machine| {
-        machine.status.node_ref.name = name.to_owned();
+        machine.status.node_ref.name = node;
         let is_replaced = |type_: &str| HEALTHY.contains(&type_);
         machine.status.conditions.retain(|found| !is_replaced(&found.type_));
         machine
@@ -185,12 +188,25 @@ fn start(world: &mut Observed, name: &str) {
                 ..MachineCondition::default()
             }));
     });
-    if let Some(etcd) = &mut world.etcd {
+    if let Some(etcd) = &mut world.etcd
+        && joined.is_none()
+    {
         etcd.members.push(ReportedMember {
             name: name.to_owned(),
             ..ReportedMember::default()
         });
     }
+}
+
+/// The first etcd member that has the name of no machine's Node.
+fn member_without_node(world: &Observed) -> Option<String> {
+    let mut members = world.etcd.iter().flat_map(|etcd| &etcd.members);
+    let is_known = |name: &str| {
+        let mut machines = world.machines.iter();
+        machines.any(|machine| machine.status.node_ref.name == name)
+    };
+    let found = members.find(|member| !member.name.is_empty() && !is_known(&member.name))?;
+    Some(found.name.clone())
 }
 
 /// The first machine serves the API, and the certificates that the others need exist.
@@ -257,6 +273,15 @@ mod tests {
         world.unhealthy(1);
         world.set(1, condition::ETCD_MEMBER, "False");
         assert_eq!(steps(&world), "delete b, create b");
+        let end = preview(&world.observed(), now()).end;
+        assert!(end.steps.is_empty() && end.waits.is_empty(), "{end:?}");
+    }
+
+    #[test]
+    fn w150_a_preview_keeps_the_member_of_a_machine_without_a_node_reference() {
+        let mut world = World::new("abc");
+        world.machines[1]["status"]["nodeRef"] = json!({});
+        assert_eq!(steps(&world), "");
         let end = preview(&world.observed(), now()).end;
         assert!(end.steps.is_empty() && end.waits.is_empty(), "{end:?}");
     }

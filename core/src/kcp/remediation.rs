@@ -105,7 +105,14 @@ pub(super) fn decide(state: &State, now: Timestamp, repairs: bool) -> Decision<'
             },
             _ => return Decision::InProgress,
         },
-        Some(_) => return Decision::InProgress,
+        Some(Ok(_)) => return Decision::InProgress,
+        Some(Err(error)) => {
+            let message = format!(
+                "annotation {REMEDIATION_IN_PROGRESS} of the control plane cannot be read ({error}); correct or remove \
+                 it"
+            );
+            return impossible(machine, message);
+        }
     }
     if let Some(version) = state.pending_version() {
         let message = format!("the Cluster is upgraded to {version}, which the control plane does not have yet");

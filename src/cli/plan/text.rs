@@ -55,11 +55,13 @@ pub(super) fn page(report: &Value) -> String {
         .all(|part| list(report, part).is_empty());
     if idle {
         let why = if report.get("activation").is_some() {
-            "the set is Inactive, and its activation would change nothing"
+            String::from("the set is Inactive, and its activation would change nothing")
         } else if revision.is_empty() {
-            "the set is being deleted, and no machine has it as an owner"
+            String::from("the set is being deleted, and no machine has it as an owner")
+        } else if list(report, "placement").iter().all(is_empty) {
+            String::from("there is no machine, and none is wanted")
         } else {
-            "all machines match the set"
+            format!("all machines match the {}", common_name(kind))
         };
         line(&mut page, format!("\nNothing to do: {why}."));
     }
@@ -74,6 +76,20 @@ fn section(page: &mut String, title: &str, entries: &[Value], mut format_entry: 
     for entry in entries {
         page.push_str(&format!("  {}\n", format_entry(entry)));
     }
+}
+
+/// What users call an object of a kind.
+fn common_name(kind: &str) -> &'static str {
+    match kind {
+        "ControlPlaneMachineSet" => "set",
+        "MachinePool" => "pool",
+        _ => "control plane",
+    }
+}
+
+/// Whether a place has no machine.
+fn is_empty(place: &Value) -> bool {
+    list(place, "machines").is_empty()
 }
 
 /// The machines of an index, or of a failure domain.

@@ -8,9 +8,9 @@ use capstan_core::api::kinds::{CLUSTER_API_MACHINES, KUBEADM_CONFIGS, KUBEADM_CO
 use capstan_core::api::meta::ObjectMeta;
 use capstan_core::kcp::action::{Action, Step as CoreStep};
 use capstan_core::kcp::clone::clone;
-use capstan_core::kcp::expiry;
 use capstan_core::kcp::propagation::{Desired, machine_patch, metadata_patch};
 use capstan_core::kcp::state::MachineState;
+use capstan_core::kcp::{deletion, expiry};
 use capstan_core::model::Precondition;
 use serde_json::{Map, Value, json};
 
@@ -65,6 +65,7 @@ pub(super) fn planned(found: &Found, known: &Known, source: Source) -> Vec<Plann
     for (at, step) in others {
         match &step.action {
             Action::Create { .. } => all.extend(creation(found, known, source, at, step)),
+            Action::Delete { .. } => all.push(permitted(found, step).unwrap_or_else(|| single(found, at, step))),
             _ => all.push(single(found, at, step)),
         }
     }
@@ -93,15 +94,34 @@ fn upkeep(found: &Found, known: &Known) -> Vec<Planned> {
     }
     writes
         .into_iter()
-        .map(|(write, because)| Planned {
-            step: Step {
-                disruptive: false,
-                needs_success: false,
-                ..Step::disruptive(write, "patch", because)
-            },
-            origin: Origin::Upkeep,
-        })
+        .map(|(write, because)| upkeep_step(write, because))
         .collect()
+}
+
+fn upkeep_step(write: Write, because: &'static str) -> Planned {
+    Planned {
+        step: Step {
+            disruptive: false,
+            needs_success: false,
+            ..Step::disruptive(write, "patch", because)
+        },
+        origin: Origin::Upkeep,
+    }
+}
+
+/// What comes before the deletion of a Machine that a policy may refuse. The deletion follows in
+/// the next reconcile.
+fn permitted(found: &Found, step: &CoreStep) -> Option<Planned> {
+    let state = &found.assessment.state;
+    let machine = state.machine(step.machine_of_control_plane()?)?;
+    let patch = deletion::permit(machine)?;
+    let write = Write::new(
+        &CLUSTER_API_MACHINES,
+        state.namespace(),
+        machine.name(),
+        Verb::Patch(patch),
+    );
+    Some(upkeep_step(write, "the control plane deletes this machine"))
 }
 
 /// The patches of the objects of a machine. Its own is the last one, because it records the fields.
@@ -129,7 +149,7 @@ fn propagated(found: &Found, known: &Known, desired: &Desired, machine: &Machine
     {
         writes.push(Write::new(&KUBEADM_CONFIGS, namespace, config, Verb::Patch(patch)));
     }
-    if let Some(patch) = machine_patch(desired, machine) {
+    if let Some(patch) = machine_patch(desired, machine).or_else(|| deletion::machine_patch(state, machine)) {
         let name = machine.name();
         writes.push(Write::new(&CLUSTER_API_MACHINES, namespace, name, Verb::Patch(patch)));
     }

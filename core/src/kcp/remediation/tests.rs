@@ -98,7 +98,6 @@ fn nothing_is_replaced_while_a_replacement_is_pending() {
     };
     let of = |machine: &str, at: &str| with_record(&record(machine, at, 2).to_string());
     assert_eq!(of("m-9", "2026-05-01T00:00:00Z"), "in progress");
-    assert_eq!(with_record("no JSON"), "in progress");
     // The recorded machine became healthy.
     assert_eq!(of("m-1", "2026-05-01T00:00:00Z"), "delete m-0 0");
     // The deletion after the record failed.
@@ -193,6 +192,14 @@ fn a_record_without_a_time_is_from_long_ago_and_an_unreadable_one_needs_a_user()
     assert_eq!(decided(&world), "delete m-0 0");
     world.annotate(0, REMEDIATION_FOR, "5 times");
     assert!(decided(&world).starts_with("impossible m-0: annotation"));
+}
+
+#[test]
+fn v267_an_unreadable_record_on_the_control_plane_names_the_annotation_to_correct() {
+    let mut world = world();
+    world.control_plane["metadata"]["annotations"] = json!({REMEDIATION_IN_PROGRESS: "m-1"});
+    let expected = format!("impossible m-0: annotation {REMEDIATION_IN_PROGRESS} of the control plane cannot be read");
+    assert!(decided(&world).starts_with(&expected), "{}", decided(&world));
 }
 
 #[test]
