@@ -71,6 +71,7 @@ async fn a_machine_that_etcd_needs_is_deleted_only_if_a_user_allows_it_or_everyt
     plane.apply_yaml(&policies.unwrap()).await.unwrap();
     let required = json!({REQUIRED: REASON});
     let allowed = json!({REQUIRED: REASON, "capstan.dev/allow-quorum-loss": ""});
+    let moved = json!({REQUIRED: REASON, "clusterctl.cluster.x-k8s.io/delete-for-move": ""});
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "leaving"}});
     plane.apply_yaml(&namespace.to_string()).await.unwrap();
     let machines = [
@@ -78,7 +79,9 @@ async fn a_machine_that_etcd_needs_is_deleted_only_if_a_user_allows_it_or_everyt
         machine("default", "by-capstan", true, &required),
         machine("default", "by-upstream", true, &required),
         machine("default", "by-the-collector", true, &required),
+        machine("default", "by-the-manager", true, &required),
         machine("default", "allowed", true, &allowed),
+        machine("default", "moved", true, &moved),
         machine("default", "not-needed", true, &json!({})),
         machine("default", "worker", false, &required),
         machine("leaving", "needed", true, &required),
@@ -100,6 +103,7 @@ async fn a_machine_that_etcd_needs_is_deleted_only_if_a_user_allows_it_or_everyt
     assert_refused(&delete(&plane, "leaving", "needed", None).await);
     for (name, user) in [
         ("allowed", None),
+        ("moved", None),
         ("not-needed", None),
         ("worker", None),
         (
@@ -114,6 +118,7 @@ async fn a_machine_that_etcd_needs_is_deleted_only_if_a_user_allows_it_or_everyt
             "by-the-collector",
             Some("system:serviceaccount:kube-system:generic-garbage-collector"),
         ),
+        ("by-the-manager", Some("system:kube-controller-manager")),
     ] {
         delete(&plane, "default", name, user).await.checked().unwrap();
     }
