@@ -63,7 +63,7 @@ pub fn machine_patch(state: &State, machine: &MachineState) -> Option<Value> {
         Need::Quorum(reason) => Some(reason),
         Need::Unknown => return None,
     };
-    annotate(machine, wanted)
+    annotate(machine, wanted.as_deref())
 }
 
 /// The merge patch of a Machine that the control plane itself deletes; `None` if nothing refuses
@@ -73,9 +73,9 @@ pub fn permit(machine: &MachineState) -> Option<Value> {
     annotate(machine, None)
 }
 
-fn annotate(machine: &MachineState, wanted: Option<String>) -> Option<Value> {
+fn annotate(machine: &MachineState, wanted: Option<&str>) -> Option<Value> {
     let metadata = &machine.machine.metadata;
-    if metadata.annotations.get(REQUIRED) == wanted.as_ref() {
+    if metadata.annotations.get(REQUIRED).map(String::as_str) == wanted {
         return None;
     }
     let precondition = Precondition {
