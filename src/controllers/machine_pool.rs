@@ -321,7 +321,7 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
 
     fn leadership(&self, is_leader: bool) {
         // Another leader may have made Machines that lost a label since.
-        self.unlabelled.forget_all();
+        self.unlabelled.repeat_all();
         if !is_leader {
             self.metrics.forget();
         }

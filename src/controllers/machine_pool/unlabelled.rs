@@ -35,7 +35,7 @@ struct Known {
     names: BTreeSet<String>,
     /// Those that the caches do not show.
     unlabelled: Vec<Arc<Machine>>,
-    /// The last search failed.
+    /// The last search failed, or another leader may have made Machines since.
     failed: bool,
     /// When the last search ended; `None` if none did.
     searched: Option<Instant>,
@@ -91,9 +91,10 @@ impl Unlabelled {
         }
     }
 
-    /// The next search is one for all Machines.
-    pub(super) fn forget_all(&self) {
-        self.all().clear();
+    /// The next search of each pool is one for all Machines. What was found stays until then: a live
+    /// view that is being read may already rest on it.
+    pub(super) fn repeat_all(&self) {
+        self.all().values_mut().for_each(|known| known.failed = true);
     }
 
     /// Looks for Machines that the caches showed and show no longer, for those of instances without
@@ -362,6 +363,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn v268_a_change_of_the_leader_keeps_what_a_live_view_rests_on() {
+        let pool = Pool::new();
+        pool.search().await;
+        pool.cluster.0.store("p-1", &labels("another"));
+        pool.search_all().await.unwrap();
+        // The process becomes the leader before the view is used.
+        pool.unlabelled.repeat_all();
+        assert_eq!(pool.found(), ["p-1"]);
+        // The next search looks for all Machines.
+        pool.cluster.0.store("p-2", &labels("another"));
+        pool.search_before_write().await.unwrap();
+        assert_eq!(pool.found(), ["p-1", "p-2"]);
+    }
+
+    #[tokio::test]
     async fn v256_a_search_before_a_write_reads_a_machine_that_lost_a_label_since_or_fails() {
         let pool = Pool::new();
         pool.cluster.0.store("p-10", &labels("c"));
@@ -399,10 +415,10 @@ mod tests {
         pool.search_all().await.unwrap();
         assert_eq!(pool.found(), ["p-10"]);
         // The plan from the caches continues without an answer. A release must not.
-        pool.unlabelled.forget_all();
+        pool.unlabelled.repeat_all();
         pool.cluster.0.fail(true);
         assert!(!pool.search().await);
-        assert!(pool.found().is_empty());
+        assert_eq!(pool.found(), ["p-10"], "the last answer stays");
         assert!(pool.search_all().await.is_err());
     }
 }
