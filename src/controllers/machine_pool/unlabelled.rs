@@ -91,8 +91,8 @@ impl Unlabelled {
         }
     }
 
-    /// The next search of each pool is one for all Machines. What was found stays until then: a live
-    /// view that is being read may already rest on it.
+    /// The next search of each pool is one for all Machines. What was found stays until then: a
+    /// live view that is being read may already rest on it.
     pub(super) fn repeat_all(&self) {
         self.all().values_mut().for_each(|known| known.failed = true);
     }
