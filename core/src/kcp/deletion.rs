@@ -8,9 +8,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::safety;
 use super::state::{MachineState, State};
-use crate::model::{MembershipChange, Precondition};
+use super::{membership, safety};
+use crate::model::MembershipChange;
 
 /// On a Machine, with the reason as its value: etcd needs the member of the Machine.
 pub const REQUIRED: &str = "capstan.dev/required-for-quorum";
@@ -78,11 +78,7 @@ fn annotate(machine: &MachineState, wanted: Option<&str>) -> Option<Value> {
     if metadata.annotations.get(REQUIRED).map(String::as_str) == wanted {
         return None;
     }
-    let precondition = Precondition {
-        uid: metadata.uid().to_owned(),
-        resource_version: metadata.resource_version.clone().unwrap_or_default(),
-    };
-    let mut patched = precondition.metadata();
+    let mut patched = membership::precondition(machine).metadata();
     patched.insert(
         String::from("annotations"),
         Value::Object(Map::from_iter([(REQUIRED.to_owned(), json!(wanted))])),
@@ -167,6 +163,9 @@ mod tests {
         cluster.cluster["metadata"]["deletionTimestamp"] = deleted;
         assert_eq!(change(&cluster), Some(None));
         assert_eq!(change(&annotated().external()), Some(None));
+        let mut young = annotated();
+        young.control_plane["status"]["initialization"] = json!({});
+        assert_eq!(change(&young), Some(None));
     }
 
     #[test]
