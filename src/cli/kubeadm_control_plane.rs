@@ -64,7 +64,11 @@ pub(super) fn state(documents: &[Document], now: Timestamp) -> anyhow::Result<(V
 fn page(state: &State, report: &Value) -> String {
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let list = |key: &str| report.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
-    let number = |pointer: &str| report.pointer(pointer).map_or_else(String::new, Value::to_string);
+    // Without a number of replicas, the total is null.
+    let number = |pointer: &str| match report.pointer(pointer) {
+        Some(Value::Number(number)) => number.to_string(),
+        _ => String::from("?"),
+    };
     let mut page = format!(
         "KubeadmControlPlane {}  {}  revision {}\n{} of {} up to date and ready\n",
         state.name(),

@@ -236,7 +236,10 @@ impl Given {
     pub(super) fn of(snapshot: &Snapshot, unparsable: Vec<Unparsable>, scope: &Scope) -> anyhow::Result<Self> {
         let sets = snapshot.control_plane_machine_sets.as_deref().unwrap_or_default();
         let Some(set) = sets.iter().find(|set| set.metadata.name() == NAME).or(sets.first()) else {
-            bail!("there must be a ControlPlaneMachineSet; `capstan generate` prints one for the existing machines");
+            bail!(
+                "there must be a ControlPlaneMachineSet, a KubeadmControlPlane, or a MachinePool; `capstan generate` \
+                 prints a set for the existing machines"
+            );
         };
         let namespace = set.metadata.namespace.as_deref().unwrap_or(&scope.namespace);
         let in_namespace = |machine: &&Arc<Machine>| {

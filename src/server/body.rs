@@ -33,6 +33,7 @@ async fn collect(mut body: Body, limit: usize, share: &mut Share) -> Result<Byte
     if announced > limit {
         return Err(Refusal::TooLarge);
     }
+    share.announce(announced);
     let mut first: Option<Bytes> = None;
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -137,5 +138,57 @@ impl<G: Send + Unpin + 'static> HttpBody for Guarded<G> {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::server::limits::{Budget, SMALL_BODY};
+
+    /// A body that announces its length, sends one byte, and never ends.
+    struct Unfinished {
+        byte: Option<Bytes>,
+        announced: usize,
+    }
+
+    impl HttpBody for Unfinished {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            self.byte
+                .take()
+                .map_or(Poll::Pending, |byte| Poll::Ready(Some(Ok(Frame::data(byte)))))
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            SizeHint::with_exact(self.announced as u64)
+        }
+    }
+
+    /// The end of a body of this length if only the reserve is left.
+    async fn end(announced: usize) -> Result<Bytes, Refusal> {
+        let budget = Budget::new(8 * SMALL_BODY);
+        let mut others = budget.share();
+        assert!(others.grow_to(6 * SMALL_BODY));
+        let byte = Some(Bytes::from_static(b"{"));
+        let body = Body::new(Unfinished { byte, announced });
+        let deadline = Instant::now() + Duration::from_secs(1);
+        read(body, 1 << 20, &mut budget.share(), deadline).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn n10_the_first_bytes_of_a_large_body_do_not_use_the_reserve() {
+        assert!(matches!(end(SMALL_BODY + 1).await, Err(Refusal::Busy)));
+        assert!(
+            matches!(end(SMALL_BODY).await, Err(Refusal::TooSlow)),
+            "a small body may"
+        );
     }
 }

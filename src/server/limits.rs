@@ -140,6 +140,8 @@ pub(super) struct Budget {
 pub(super) struct Share {
     budget: Budget,
     taken: usize,
+    /// The bytes that are expected in total.
+    announced: usize,
 }
 
 impl Budget {
@@ -155,17 +157,25 @@ impl Budget {
         Share {
             budget: self.clone(),
             taken: 0,
+            announced: 0,
         }
     }
 }
 
 impl Share {
+    /// Records the bytes that are expected in total. They are not charged, but the first bytes of a
+    /// body that will not be small must not use the reserve.
+    pub(super) fn announce(&mut self, bytes: usize) {
+        self.announced = bytes;
+    }
+
     /// Grows the share to `bytes` in total if the budget allows it.
     pub(super) fn grow_to(&mut self, bytes: usize) -> bool {
         let Some(more) = bytes.checked_sub(self.taken).filter(|more| *more > 0) else {
             return true;
         };
-        let reserve = if bytes > SMALL_BODY { self.budget.reserve } else { 0 };
+        let is_small = bytes.max(self.announced) <= SMALL_BODY;
+        let reserve = if is_small { 0 } else { self.budget.reserve };
         let take = |left: usize| left.checked_sub(more).filter(|left| *left >= reserve);
         let taken = self.budget.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
         if taken.is_ok() {

@@ -131,6 +131,19 @@ fn w151_a_plan_without_machines_does_not_say_that_they_match() {
     );
 }
 
+#[test]
+fn w152_the_status_without_a_number_of_replicas_does_not_show_null() {
+    let mut objects = objects();
+    objects[0]["spec"]["replicas"] = json!(-1);
+    let text = run(&["status"], &objects);
+    assert!(text.contains("3 of ? up to date and ready"), "{text}");
+    let text = run(&["plan"], &objects);
+    assert!(
+        text.contains("spec.replicas is not set to a number of machines"),
+        "{text}"
+    );
+}
+
 fn planned(objects: &[Value]) -> Value {
     serde_json::from_str(&run(&["plan", "-o", "json"], objects)).unwrap()
 }

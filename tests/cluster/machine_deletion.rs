@@ -78,11 +78,13 @@ async fn a_machine_that_etcd_needs_is_deleted_only_if_a_user_allows_it_or_everyt
         machine("default", "needed", true, &required),
         machine("default", "by-capstan", true, &required),
         machine("default", "by-upstream", true, &required),
+        machine("default", "by-the-core-manager", true, &required),
         machine("default", "by-the-collector", true, &required),
         machine("default", "by-the-manager", true, &required),
         machine("default", "allowed", true, &allowed),
         machine("default", "moved", true, &moved),
         machine("default", "not-needed", true, &json!({})),
+        machine("default", "without-a-reason", true, &json!({REQUIRED: ""})),
         machine("default", "worker", false, &required),
         machine("leaving", "needed", true, &required),
     ];
@@ -101,6 +103,9 @@ async fn a_machine_that_etcd_needs_is_deleted_only_if_a_user_allows_it_or_everyt
     assert_refused(&delete(&plane, "default", "needed", None).await);
     assert_refused(&delete(&plane, "default", "needed", Some("alice")).await);
     assert_refused(&delete(&plane, "leaving", "needed", None).await);
+    let refused = delete(&plane, "default", "without-a-reason", None).await;
+    let sentence = "Machine without-a-reason must stay: etcd needs its member for the quorum. Repair";
+    assert!(!refused.success() && refused.stderr.contains(sentence), "{refused}");
     for (name, user) in [
         ("allowed", None),
         ("moved", None),
@@ -113,6 +118,10 @@ async fn a_machine_that_etcd_needs_is_deleted_only_if_a_user_allows_it_or_everyt
         (
             "by-upstream",
             Some("system:serviceaccount:capi-kubeadm-control-plane-system:capi-kubeadm-control-plane-manager"),
+        ),
+        (
+            "by-the-core-manager",
+            Some("system:serviceaccount:capi-system:capi-manager"),
         ),
         (
             "by-the-collector",

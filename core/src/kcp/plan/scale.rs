@@ -18,7 +18,8 @@ const FEWEST_WITHOUT_SURGE: usize = 3;
 /// Adds the next creation or deletion to the plan, or what it waits for.
 pub(super) fn decide(state: &State, plan: &mut Plan) {
     let Some(replicas) = state.replicas() else {
-        plan.notes.push(String::from("spec.replicas is not set"));
+        plan.notes
+            .push(String::from("spec.replicas is not set to a number of machines"));
         return;
     };
     let (count, outdated) = (state.machines.len(), state.outdated());
