@@ -2,7 +2,8 @@
 CARGO ?= cargo
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug
 PROFILE ?= fast
-SIMULATE := $(or $(CARGO_TARGET_DIR),target)/$(PROFILE)/capstan-sandbox simulate
+SIMULATOR := $(or $(CARGO_TARGET_DIR),target)/$(PROFILE)/capstan-sandbox
+SIMULATE := $(SIMULATOR) simulate
 SEEDS ?= 100000
 FROM ?= 0
 # The tests whose sources do not start a control plane.
@@ -15,7 +16,7 @@ TEST_THREADS := $(shell cores=$$(nproc 2>/dev/null || echo 4); echo $$((cores > 
 # The laws of the conversion, optimised; CONVERSION_RUNS machines for each platform and direction.
 LAWS := $(CARGO) test --quiet --locked --profile $(PROFILE) --package capstan-core --test conversion laws::
 
-.PHONY: help build run test test-long test-fast simulate simulator mutants kube lint fmt deny bench fuzz image pictures release
+.PHONY: help build run test test-simulated test-long test-fast simulate simulator mutants kube lint fmt deny bench fuzz image pictures release
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -29,12 +30,21 @@ run: build ## Start a local cluster with Capstan and show a tour; CONTEXT=name u
 build:
 	@$(CARGO) build --locked --package capstan --package capstan-sandbox --bins
 
+# With MAKE itself in the line, `make --dry-run` would run the tests.
+NESTED_MAKE := $(MAKE) --no-print-directory
+
 # One build for the tests and the programs that they start. The features of many dependencies differ
-# with and without tests, so that `build` would compile these dependencies a second time.
+# with and without tests, so that `build` would compile these dependencies a second time. Go builds
+# at the same time. The simulation runs while tests wait for servers, at the lowest priority, so
+# that the tests do not wait for it.
 test: simulator ## Run all tests with a real API server, and every single fault in each simulated scenario
-	@$(CARGO) build --workspace --all-targets --locked
-	@$(BIN)/capstan-sandbox kube
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$(TEST_THREADS)} $(CARGO) test --workspace --locked
+	@{ $(SIMULATOR) kube && $(SIMULATOR) neighbours; } & programs=$$!; \
+		$(CARGO) build --workspace --all-targets --locked && wait $$programs
+	@nice -n 19 $(NESTED_MAKE) test-simulated & simulated=$$!; trap "kill $$simulated" INT TERM; \
+		RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$(TEST_THREADS)} $(CARGO) test --workspace --locked; tests=$$?; \
+		wait $$simulated && exit $$tests
+
+test-simulated: simulator ## Run what `make test` simulates: every single fault, and the seeded bugs
 	CONVERSION_RUNS=10000 $(LAWS)
 	$(SIMULATE) --exhaustive
 	$(SIMULATE)-control-planes --scenario both --exhaustive
@@ -59,7 +69,7 @@ simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=re
 
 MUTANTS := $(or $(CARGO_TARGET_DIR),target)/generated-mutants
 mutants: simulator ## Change each point of the decisions, and hunt the changes: ROUNDS=10 AGAIN=1 SAMPLE=40
-	$(firstword $(SIMULATE)) generated-mutants --folder $(MUTANTS) --profile $(PROFILE) \
+	$(SIMULATOR) generated-mutants --folder $(MUTANTS) --profile $(PROFILE) \
 		--rounds $(or $(ROUNDS),10) $(if $(AGAIN),--again) $(if $(SAMPLE),--sample $(SAMPLE))
 
 simulator:

@@ -14,7 +14,7 @@ use capstan_sandbox::installation::Cluster;
 use capstan_sandbox::simulation::machine_pool::command;
 use capstan_sandbox::simulation::{both_apis, control_planes, generated};
 use capstan_sandbox::tour::{self, Guest, Home, Neighbourhood, Screen};
-use capstan_sandbox::{release, simulation};
+use capstan_sandbox::{neighbours, release, simulation};
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -131,6 +131,8 @@ enum Command {
     /// Print the folder of etcd, kube-apiserver, kube-controller-manager and kubectl; build them if
     /// they are missing
     Kube,
+    /// Build the components of other projects that the tests run, if they are missing
+    Neighbours,
     /// Write the files of a release: manifests, chart, bundle, binary, components, provenance,
     /// checksums
     Release {
@@ -313,6 +315,7 @@ fn main() -> ExitCode {
             ..
         } => tour_in_context(&context, address.as_deref(), capstan),
         Command::Kube => kube(),
+        Command::Neighbours => neighbours::build(),
         Command::Release { capstan, file, out } => release::assemble(&capstan, &file, &out),
         Command::ControlPlane { audit } => control_plane(Options {
             audit,

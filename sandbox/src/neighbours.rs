@@ -13,3 +13,16 @@ mod programs;
 pub mod provider_crds;
 pub mod suite;
 pub mod tools;
+
+use anyhow::Result;
+
+/// Builds all programs that are missing, so that no test waits for Go.
+///
+/// # Errors
+/// Go is not installed, or a build fails.
+pub fn build() -> Result<()> {
+    cluster_api::build()?;
+    machine_webhook::build()?;
+    olm::build()?;
+    tools::helm().map(drop)
+}

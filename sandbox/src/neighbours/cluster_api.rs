@@ -187,6 +187,13 @@ impl ClusterApi {
     }
 }
 
+/// Builds the controllers that are missing.
+pub(super) fn build() -> Result<()> {
+    built(&MANAGERS)?;
+    let manager = &KUBEADM_CONTROL_PLANE;
+    programs::program_in(MODULE, manager.name, manager.package).map(drop)
+}
+
 /// The name, the program, and the folder of the manifests of each manager.
 fn built(managers: &[Manager]) -> Result<Vec<(&'static str, PathBuf, PathBuf)>> {
     let go = go::locate("Cluster API")?;

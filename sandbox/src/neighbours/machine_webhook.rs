@@ -58,6 +58,11 @@ pub struct Outcome {
     pub warnings: Vec<String>,
 }
 
+/// Builds the program if it is missing.
+pub(super) fn build() -> Result<()> {
+    programs::program(NAME).map(drop)
+}
+
 /// Runs cases without an API server.
 ///
 /// # Errors

@@ -27,6 +27,11 @@ pub fn definitions() -> Result<PathBuf> {
     Ok(go::dependency(&go, &module, "github.com/operator-framework/api")?.join("crds"))
 }
 
+/// Builds the program if it is missing.
+pub(super) fn build() -> Result<()> {
+    programs::program(NAME).map(drop)
+}
+
 /// The steps of the install plan that OLM makes for the objects of a bundle.
 ///
 /// # Errors
