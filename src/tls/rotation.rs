@@ -4,8 +4,9 @@
 //!
 //! Guarantee: every API server accepts the certificate that any replica presents, as long as API
 //! servers observe a webhook configuration within [`Profile::settle`] and replicas observe the
-//! Secret within [`Profile::retire`]. There are two exceptions: the first installation, since an
-//! empty bundle trusts no certificate, and a replica that starts after the loss of the Secret.
+//! Secret within [`Profile::retire`]. There are three exceptions: the first installation, since an
+//! empty bundle trusts no certificate; a replica that starts after the loss of the Secret; and a
+//! Secret that is lost again and again, until more CAs have no key than it adopts (`MOST_ADOPTED`).
 //!
 //! A CA signs only after it has been in every bundle for `settle`. A replica without a certificate
 //! cannot answer at all, so it lets a CA sign as soon as the CA is in every bundle. The other
