@@ -298,7 +298,7 @@ fn check(
     }
     if args.operation.is_none() && before.is_none() && !args.old.is_empty() {
         note(&format!(
-            "{}: document at line {}: --old holds no object of this kind and name, so this one is checked as a creation",
+            "{}: document at line {}: --old holds no object of this kind, namespace, and name, so this one is checked as a creation",
             document.file, document.line
         ));
     }

@@ -100,6 +100,9 @@ fn recognizable(documents: Vec<Document>) -> anyhow::Result<Vec<Document>> {
             errors.push(format!("{}: {reason}", document.place()));
         }
         let name = document.object.pointer("/metadata/name");
+        if kind == "Machine" && name.is_none_or(|name| name.is_null() || name == "") {
+            errors.push(format!("{}: metadata.name is missing", document.place()));
+        }
         if let Some(name) = name.filter(|name| !name.is_string() && !name.is_null()) {
             errors.push(format!(
                 "{}: metadata.name must be a text, and is {name}; put it in quotes",

@@ -26,7 +26,10 @@ pub(super) fn plan(documents: &[Document], now: Timestamp) -> anyhow::Result<Val
     let observed = observed(documents)?;
     let state = State::observe(&observed, now);
     if state.is_etcd_managed() && state.reported.is_none() && !state.machines.is_empty() {
-        note("no EtcdMembers are given, so that the conditions of the Machines alone decide about etcd")?;
+        note("no etcd members are given, so that the conditions of the Machines alone decide about etcd")?;
+    }
+    if let Some(text) = other_namespaces(documents, state.namespace()) {
+        note(&text)?;
     }
     let next = plan::plan(&state, now);
     Ok(report(&state, &next, &preview(&observed, now)))
@@ -54,6 +57,9 @@ pub(super) fn reports(documents: &[Document], now: Timestamp) -> anyhow::Result<
 pub(super) fn state(documents: &[Document], now: Timestamp) -> anyhow::Result<(Value, String)> {
     let observed = observed(documents)?;
     let state = State::observe(&observed, now);
+    if let Some(text) = other_namespaces(documents, state.namespace()) {
+        note(&text)?;
+    }
     let next = plan::plan(&state, now);
     let status = status(&state, &next, now);
     let report = status_report(&state, &next, &status, now);
@@ -77,6 +83,7 @@ fn page(state: &State, report: &Value) -> String {
         number("/progress/updated"),
         number("/progress/total"),
     );
+    page.push_str(&etcd_line(report).unwrap_or_default());
     // Writing to a String does not fail.
     let last = state.machines.last().map(MachineState::name);
     for machine in list("machines") {
@@ -147,7 +154,7 @@ fn page(state: &State, report: &Value) -> String {
 pub(super) fn observed(documents: &[Document]) -> anyhow::Result<Observed> {
     let objects: Vec<Value> = documents.iter().map(|document| document.object.clone()).collect();
     let places = |error: &SnapshotError| match error {
-        SnapshotError::Repeated { places, .. } => {
+        SnapshotError::Repeated { places, .. } | SnapshotError::SameUid { places, .. } => {
             let two = places.map(|place| documents.get(place).map_or_else(String::new, Document::place));
             format!(": {}", two.join(" and "))
         }
@@ -157,6 +164,42 @@ pub(super) fn observed(documents: &[Document]) -> anyhow::Result<Observed> {
         let step = format!("reading the objects of the KubeadmControlPlane{}", places(&error));
         anyhow::Error::new(error).context(step)
     })
+}
+
+/// A note about the Clusters, Machines, and KubeadmConfigs outside of the namespace of the control
+/// plane. They do not belong to it.
+fn other_namespaces(documents: &[Document], namespace: &str) -> Option<String> {
+    let is_other = |document: &&Document| {
+        let own = document.text("/metadata/namespace");
+        let kind = document.text("/kind");
+        let is_read = document.text("/apiVersion").contains("cluster.x-k8s.io/")
+            && ["Cluster", "Machine", "KubeadmConfig"].contains(&kind);
+        is_read && !own.is_empty() && !namespace.is_empty() && own != namespace
+    };
+    let mut others = documents.iter().filter(is_other);
+    let first = others.next()?;
+    let title = format!(
+        "{} {}/{}",
+        first.text("/kind"),
+        first.text("/metadata/namespace"),
+        first.text("/metadata/name")
+    );
+    let others = match others.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "the control plane is in namespace {namespace}, so these objects do not belong to it: {title}{others}"
+    ))
+}
+
+/// The members of etcd in one line; `None` if they are not known.
+fn etcd_line(report: &Value) -> Option<String> {
+    let count = |key: &str| report.pointer(&format!("/etcd/{key}")).and_then(Value::as_u64);
+    let (healthy, voting, quorum) = (count("healthy")?, count("voting")?, count("quorum")?);
+    Some(format!(
+        "etcd: {healthy} of {voting} voting members healthy; the quorum is {quorum}\n"
+    ))
 }
 
 fn note(text: &str) -> anyhow::Result<()> {

@@ -196,6 +196,7 @@ pub struct Args {
         long,
         value_enum,
         default_value = "extend",
+        requires = "machine_pool_controllers",
         value_name = "MODE",
         help_heading = "Controllers"
     )]
@@ -227,6 +228,7 @@ pub struct Args {
         long,
         value_enum,
         default_value = "direct",
+        requires = "kubeadm_control_plane_controllers",
         value_name = "ROUTE",
         help_heading = "Controllers"
     )]

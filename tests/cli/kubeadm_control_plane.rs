@@ -232,3 +232,40 @@ fn an_object_that_cannot_be_read_is_named() {
         "{error}"
     );
 }
+
+/// The exit code and the text of standard error.
+fn refused(command: &str, objects: &[Value]) -> (Option<i32>, String) {
+    let texts: Vec<String> = objects.iter().map(Value::to_string).collect();
+    let output = capstan(&[command, "-f", "-", "--now", NOW], &texts.join("\n---\n"));
+    (output.status.code(), stderr(&output))
+}
+
+#[test]
+fn w153_objects_that_do_not_belong_together_are_named() {
+    let mut shared = objects();
+    shared[4]["metadata"]["uid"] = json!("u");
+    shared[5]["metadata"]["uid"] = json!("u");
+    let mut nameless = objects();
+    nameless[3]["metadata"].as_object_mut().unwrap().remove("name");
+    let mut elsewhere = objects();
+    elsewhere[3]["metadata"]["namespace"] = json!("other");
+    for command in ["plan", "status"] {
+        let (code, error) = refused(command, &shared);
+        let same = "Machine \"m-1\" and \"m-2\" have the same. Correct metadata.uid";
+        assert!(code == Some(2) && error.contains(same), "{error}");
+        let (code, error) = refused(command, &nameless);
+        assert!(code == Some(2) && error.contains("metadata.name is missing"), "{error}");
+        let (code, error) = refused(command, &elsewhere);
+        let note = "the control plane is in namespace ns, so these objects do not belong to it: Machine other/m-0";
+        assert!(code == Some(0) && error.contains(note), "{error}");
+    }
+}
+
+#[test]
+fn w154_the_status_of_files_shows_the_members_of_etcd() {
+    let text = run(&["status"], &objects());
+    assert!(
+        text.contains("etcd: 3 of 3 voting members healthy; the quorum is 2"),
+        "{text}"
+    );
+}

@@ -137,6 +137,18 @@ pub enum SnapshotError {
         /// The positions of the two objects in the input.
         places: [usize; 2],
     },
+    /// Two objects with different names have one UID.
+    #[error("every object must have its own UID: {kind} {first:?} and {second:?} have the same. Correct metadata.uid")]
+    SameUid {
+        /// The kind of both.
+        kind: String,
+        /// The name of the first object.
+        first: String,
+        /// The name of the second object.
+        second: String,
+        /// The positions of the two objects in the input.
+        places: [usize; 2],
+    },
     /// An object has a field of a wrong type, or a version that is not read.
     #[error("{kind} {name:?} must be readable: {reason}")]
     Unreadable {
@@ -192,6 +204,14 @@ impl Observed {
                 None if is_control_plane(object) => {}
                 None => observed.keep(ReadObject::of(object)?, &cluster),
                 Some((_, first)) if *first == object => {}
+                Some((at, first)) if has_another_name(first, object) => {
+                    return Err(SnapshotError::SameUid {
+                        kind: text(object, "/kind").to_owned(),
+                        first: text(first, "/metadata/name").to_owned(),
+                        second: text(object, "/metadata/name").to_owned(),
+                        places: [*at, place],
+                    });
+                }
                 Some((first, _)) => {
                     return Err(SnapshotError::Repeated {
                         kind: text(object, "/kind").to_owned(),
@@ -321,6 +341,12 @@ fn is_same(left: &Value, right: &Value) -> bool {
     }
     let is_named = |pointer: &str| !text(left, pointer).is_empty() && are_equal(pointer);
     text(left, "/kind") == ETCD_MEMBERS || is_named("/metadata/name") || is_named("/metadata/uid")
+}
+
+/// Whether two objects with one UID have different names.
+fn has_another_name(left: &Value, right: &Value) -> bool {
+    let name = |object| text(object, "/metadata/name");
+    text(right, "/kind") != ETCD_MEMBERS && name(left) != name(right)
 }
 
 /// The name of the Cluster of a control plane: of its owner, or else of its label.

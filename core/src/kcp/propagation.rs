@@ -5,14 +5,16 @@
 //! removed only if it is recorded, so the fields of users and of other controllers stay. A machine
 //! that is being deleted gets only the timeouts and the taints.
 
-use std::collections::BTreeSet;
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::kube_proxy::precondition;
 use super::machine_fields::{machine_spec, shared_metadata};
+use super::membership;
 use super::state::{MachineState, State};
+use crate::api::cluster_x_k8s_io::control_plane::MachineSpec;
 use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
 
 /// The annotation of a machine with what it got from its control plane.
@@ -47,6 +49,15 @@ const READINESS_GATES: Items = Items {
 };
 
 impl Items {
+    /// The items of a machine.
+    fn of<'s>(&self, spec: &'s MachineSpec) -> &'s [Value] {
+        if self.field == READINESS_GATES.field {
+            return &spec.readiness_gates;
+        }
+        let items = spec.unknown_fields.get(self.field).and_then(Value::as_array);
+        items.map_or(&[], Vec::as_slice)
+    }
+
     fn key(&self, item: &Value) -> String {
         let parts = self.keys.iter().filter_map(|key| item.get(key)?.as_str());
         parts.collect::<Vec<&str>>().join(":")
@@ -72,164 +83,179 @@ impl Items {
 
 /// The record of a machine with the fields of its control plane, as the value of the annotation.
 pub(super) fn record(state: &State) -> String {
-    record_of(&Desired::of(state))
+    Desired::of(state).record
 }
 
-fn record_of(desired: &Desired) -> String {
-    let names = |fields: Option<&Value>| -> BTreeSet<String> {
-        let fields = fields.and_then(Value::as_object);
-        fields.into_iter().flat_map(Map::keys).cloned().collect()
-    };
-    let items = |items: &Items| items.keys(list(&desired.spec, items.field));
+fn record_of(labels: &Entries, annotations: &Entries, spec: &MachineSpec) -> String {
+    let names = |entries: &Entries| entries.keys().cloned().collect();
     let record = Record {
-        labels: names(Some(&desired.labels)),
-        annotations: names(Some(&desired.annotations)),
-        deletion: names(desired.spec.get("deletion")),
-        taints: items(&TAINTS),
-        readiness_gates: items(&READINESS_GATES),
+        labels: names(labels),
+        annotations: names(annotations),
+        deletion: deletion_of(spec).into_iter().flat_map(Map::keys).cloned().collect(),
+        taints: TAINTS.keys(TAINTS.of(spec)),
+        readiness_gates: READINESS_GATES.keys(READINESS_GATES.of(spec)),
     };
     // A struct of names always serialises.
     serde_json::to_string(&record).unwrap_or_default()
 }
 
-fn list<'v>(spec: &'v Value, field: &str) -> &'v [Value] {
-    spec.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+fn deletion_of(spec: &MachineSpec) -> Option<&Map<String, Value>> {
+    spec.unknown_fields.get("deletion").and_then(Value::as_object)
 }
+
+/// Labels or annotations.
+type Entries = BTreeMap<String, String>;
 
 /// What the control plane gives each of its machines.
 #[derive(Debug)]
 pub struct Desired {
-    labels: Value,
-    annotations: Value,
-    spec: Value,
+    labels: Entries,
+    annotations: Entries,
+    /// In addition, the record and the hook.
+    machine_annotations: Entries,
+    spec: MachineSpec,
+    /// The record of a machine that has all of it.
+    record: String,
 }
 
 impl Desired {
     /// What the control plane of a state gives.
     pub fn of(state: &State) -> Self {
-        let metadata = shared_metadata(state);
-        // Wire types always serialise. The name and the failure domain are not read.
+        let labels = shared_metadata(state).labels;
+        let annotations = state.control_plane.spec.machine_template.metadata.annotations.clone();
+        // The name and the failure domain are not read.
+        let spec = machine_spec(state, "", None);
+        let record = record_of(&labels, &annotations, &spec);
+        let mut machine_annotations = annotations.clone();
+        machine_annotations.insert(RECORD.to_owned(), record.clone());
+        machine_annotations.insert(PRE_TERMINATE_HOOK.to_owned(), String::new());
         Self {
-            labels: json!(metadata.labels),
-            annotations: json!(state.control_plane.spec.machine_template.metadata.annotations),
-            spec: serde_json::to_value(machine_spec(state, "", None)).unwrap_or_default(),
+            labels,
+            annotations,
+            machine_annotations,
+            spec,
+            record,
         }
     }
-}
 
-/// What a machine records. A record that cannot be read removes nothing.
-fn recorded(machine: &MachineState) -> Record {
-    let text = machine.machine.metadata.annotations.get(RECORD);
-    text.and_then(|text| serde_json::from_str(text).ok())
-        .unwrap_or_default()
+    /// What a machine records in addition to what it must have. A record that cannot be read
+    /// removes nothing.
+    fn recorded(&self, machine: &MachineState) -> Record {
+        let text = machine.machine.metadata.annotations.get(RECORD);
+        text.filter(|text| **text != self.record)
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default()
+    }
 }
 
 /// The merge patch of a machine; `None` if it has everything.
 pub fn machine_patch(desired: &Desired, machine: &MachineState) -> Option<Value> {
-    // The status is not read.
-    let stored = json!({"metadata": machine.machine.metadata, "spec": machine.machine.spec});
-    let recorded = recorded(machine);
-    let spec = stored.get("spec").unwrap_or(&Value::Null);
-    let mut fields = Map::new();
-    deletion(spec, &desired.spec, &recorded, &mut fields);
+    let recorded = desired.recorded(machine);
+    let (metadata, spec) = (&machine.machine.metadata, &machine.machine.spec);
+    let mut fields = deletion(spec, &desired.spec, &recorded);
     let mut items = vec![(&TAINTS, &recorded.taints)];
     if !machine.is_deleting() {
         items.push((&READINESS_GATES, &recorded.readiness_gates));
     }
     for (items, recorded) in items {
-        let stored = list(spec, items.field);
-        let merged = items.merged(stored, list(&desired.spec, items.field), recorded);
+        let stored = items.of(spec);
+        let merged = items.merged(stored, items.of(&desired.spec), recorded);
         if merged != stored {
             let value = if merged.is_empty() { Value::Null } else { json!(merged) };
             fields.insert(items.field.to_owned(), value);
         }
     }
-    let mut metadata = Map::new();
-    if !machine.is_deleting() {
-        let mut annotations = desired.annotations.clone();
-        if let Some(annotations) = annotations.as_object_mut() {
-            annotations.insert(RECORD.to_owned(), json!(record_of(desired)));
-            annotations.insert(PRE_TERMINATE_HOOK.to_owned(), json!(""));
-        }
-        metadata = changed_metadata(&stored, &desired.labels, &annotations, &recorded);
-    }
-    patch(&stored, metadata, fields)
+    let changed = if machine.is_deleting() {
+        Map::new()
+    } else {
+        changed_metadata(
+            |name| metadata.labels.get(name).map(String::as_str),
+            |name| metadata.annotations.get(name).map(String::as_str),
+            (&desired.labels, &desired.machine_annotations),
+            &recorded,
+        )
+    };
+    patch(membership::precondition(machine).metadata(), changed, fields)
 }
 
 /// The merge patch of the labels and annotations of the KubeadmConfig or of the infrastructure
 /// machine of a machine; `None` if it has them. The record of the machine is changed after it.
 pub fn metadata_patch(desired: &Desired, machine: &MachineState, object: &Value) -> Option<Value> {
-    if machine.is_deleting() || object.pointer("/metadata/deletionTimestamp").is_some() {
+    let metadata = object.get("metadata")?;
+    if machine.is_deleting() || metadata.get("deletionTimestamp").is_some() {
         return None;
     }
-    let metadata = changed_metadata(object, &desired.labels, &desired.annotations, &recorded(machine));
-    patch(object, metadata, Map::new())
+    let changed = changed_metadata(
+        |name| metadata.get("labels")?.get(name)?.as_str(),
+        |name| metadata.get("annotations")?.get(name)?.as_str(),
+        (&desired.labels, &desired.annotations),
+        &desired.recorded(machine),
+    );
+    let precondition = ["uid", "resourceVersion"].map(|field| {
+        let value = metadata.get(field).cloned().unwrap_or_default();
+        (field.to_owned(), value)
+    });
+    patch(Map::from_iter(precondition), changed, Map::new())
 }
 
 /// The timeouts that differ. Cluster API itself sets one of them on a machine without it.
-fn deletion(stored: &Value, desired: &Value, recorded: &Record, fields: &mut Map<String, Value>) {
-    let of = |spec: &Value| {
-        spec.get("deletion")
-            .and_then(Value::as_object)
-            .cloned()
-            .unwrap_or_default()
-    };
-    let (stored, mut wanted) = (of(stored), of(desired));
+fn deletion(stored: &MachineSpec, desired: &MachineSpec, recorded: &Record) -> Map<String, Value> {
+    let stored = |name: &str| deletion_of(stored)?.get(name);
+    let wanted = deletion_of(desired).into_iter().flatten();
+    let mut wanted: BTreeMap<String, Value> = wanted.map(|(name, value)| (name.clone(), value.clone())).collect();
     let (name, default) = NODE_DELETION;
-    if stored.contains_key(name) && recorded.deletion.contains(name) {
-        wanted.entry(name).or_insert(json!(default));
+    if stored(name).is_some() && recorded.deletion.contains(name) {
+        wanted.entry(name.to_owned()).or_insert(json!(default));
     }
-    let changes = changes(&stored, &wanted, &recorded.deletion);
-    if !changes.is_empty() {
-        fields.insert(String::from("deletion"), Value::Object(changes));
+    let changes = changes(stored, &wanted, &recorded.deletion);
+    if changes.is_empty() {
+        return Map::new();
     }
+    Map::from_iter([(String::from("deletion"), Value::Object(changes))])
 }
 
-fn changed_metadata(stored: &Value, labels: &Value, annotations: &Value, recorded: &Record) -> Map<String, Value> {
-    let nothing = Map::new();
-    let object = |value: Option<&Value>| {
-        value
-            .and_then(Value::as_object)
-            .cloned()
-            .unwrap_or_else(|| nothing.clone())
-    };
-    let mut changed = Map::new();
-    for (field, wanted, recorded) in [
-        ("labels", labels, &recorded.labels),
-        ("annotations", annotations, &recorded.annotations),
-    ] {
-        let stored = object(stored.pointer(&format!("/metadata/{field}")));
-        let changes = changes(&stored, &object(Some(wanted)), recorded);
-        if !changes.is_empty() {
-            changed.insert(field.to_owned(), Value::Object(changes));
-        }
-    }
-    changed
+/// The labels and the annotations that differ from the wanted ones.
+fn changed_metadata<'s>(
+    stored_label: impl Fn(&str) -> Option<&'s str>,
+    stored_annotation: impl Fn(&str) -> Option<&'s str>,
+    (labels, annotations): (&Entries, &Entries),
+    recorded: &Record,
+) -> Map<String, Value> {
+    let labels = changes(stored_label, labels, &recorded.labels);
+    let annotations = changes(stored_annotation, annotations, &recorded.annotations);
+    [("labels", labels), ("annotations", annotations)]
+        .into_iter()
+        .filter(|(_, changes)| !changes.is_empty())
+        .map(|(field, changes)| (field.to_owned(), Value::Object(changes)))
+        .collect()
 }
 
 /// The wanted fields that differ, and the recorded ones that are not wanted any more.
-fn changes(
-    stored: &Map<String, Value>,
-    wanted: &Map<String, Value>,
+fn changes<'s, S, W>(
+    stored: impl Fn(&str) -> Option<&'s S>,
+    wanted: &BTreeMap<String, W>,
     recorded: &BTreeSet<String>,
-) -> Map<String, Value> {
-    let set = wanted.iter().filter(|(name, value)| stored.get(*name) != Some(*value));
-    let set = set.map(|(name, value)| (name.clone(), value.clone()));
+) -> Map<String, Value>
+where
+    S: PartialEq + ?Sized + 's,
+    W: Borrow<S> + Serialize,
+{
+    let set = wanted
+        .iter()
+        .filter(|(name, value)| stored(name) != Some((*value).borrow()));
+    let set = set.map(|(name, value)| (name.clone(), json!(value)));
     let removed = recorded
         .iter()
-        .filter(|name| stored.contains_key(*name) && !wanted.contains_key(*name));
+        .filter(|name| stored(name).is_some() && !wanted.contains_key(*name));
     set.chain(removed.map(|name| (name.clone(), Value::Null))).collect()
 }
 
-fn patch(stored: &Value, mut metadata: Map<String, Value>, fields: Map<String, Value>) -> Option<Value> {
-    if metadata.is_empty() && fields.is_empty() {
+fn patch(precondition: Map<String, Value>, changed: Map<String, Value>, fields: Map<String, Value>) -> Option<Value> {
+    if changed.is_empty() && fields.is_empty() {
         return None;
     }
-    if let Value::Object(precondition) = precondition(stored) {
-        metadata.extend(precondition);
-    }
-    let uid = stored.pointer("/metadata/uid").cloned().unwrap_or_default();
-    metadata.insert(String::from("uid"), uid);
+    let mut metadata = precondition;
+    metadata.extend(changed);
     let mut patch = json!({ "metadata": metadata });
     if let (Some(whole), false) = (patch.as_object_mut(), fields.is_empty()) {
         whole.insert(String::from("spec"), Value::Object(fields));

@@ -33,7 +33,7 @@ pub(super) fn add_finalizer(state: &State) -> Option<Step> {
     }
     let mut finalizers = state.pool.metadata.finalizers.clone();
     finalizers.push(FINALIZER.to_owned());
-    let because = "the Nodes of the pool are deleted with it";
+    let because = "the finalizer lets the controller delete the Nodes of a pool that is deleted";
     Some(finalizers_step(state, &finalizers, because.to_owned()))
 }
 

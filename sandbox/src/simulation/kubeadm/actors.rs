@@ -15,7 +15,7 @@ use super::invariants;
 use super::managed::{Instance, Managed, SimulatedClusters, Stage};
 use super::objects::{
     HOOK, HOOKS, INSTANCES, NAME, NAMESPACE, PAUSED, PAUSED_ROLLOUT, annotations, cluster_status, conditions, has,
-    is_deleting, name, node_of, template, text, version,
+    is_deleting, name, node_of, reports, template, text, version,
 };
 use crate::api::Object;
 use crate::simulation::declared::{Stored, Users};
@@ -437,8 +437,10 @@ impl Round<'_, '_> {
         let Some(known) = stored.get(&CLUSTER_API_MACHINES, NAMESPACE, machine) else {
             return;
         };
-        let before = conditions(known);
-        let mut after = before.clone();
+        if wanted.iter().all(|wanted| reports(known, *wanted)) {
+            return;
+        }
+        let mut after = conditions(known);
         let now = Timestamp::from_second(BEGIN + i64::from(self.second)).unwrap_or_default();
         for (type_, status, reason) in wanted {
             let is_own = |one: &Value| one.get("type") == Some(&json!(type_));
@@ -451,17 +453,7 @@ impl Round<'_, '_> {
             after.push(json!({"type": type_, "status": status, "reason": reason, "lastTransitionTime": since}));
         }
         after.sort_by_key(|one| one.get("type").map(Value::to_string));
-        let mut sorted = before;
-        sorted.sort_by_key(|one| one.get("type").map(Value::to_string));
-        let is_same = |left: &Value, right: &Value| {
-            ["type", "status", "reason"]
-                .iter()
-                .all(|field| left.get(field) == right.get(field))
-        };
-        let unchanged = sorted.len() == after.len() && sorted.iter().zip(&after).all(|(old, new)| is_same(old, new));
-        if !unchanged {
-            self.status(&CLUSTER_API_MACHINES, machine, json!({"status": {"conditions": after}}));
-        }
+        self.status(&CLUSTER_API_MACHINES, machine, json!({"status": {"conditions": after}}));
     }
 
     /// Drains a Machine, waits for its hooks, and deletes its instance.

@@ -130,11 +130,24 @@ pub(super) fn conditions(object: &Object) -> Vec<Value> {
     stored.cloned().unwrap_or_default()
 }
 
+/// Whether a condition of an object has these fields.
+fn has_condition(object: &Object, fields: &[(&str, &str)]) -> bool {
+    let stored = object.pointer("/status/conditions").and_then(Value::as_array);
+    let is_it = |one: &Value| {
+        let mut fields = fields.iter();
+        fields.all(|(field, value)| one.get(field).and_then(Value::as_str) == Some(value))
+    };
+    stored.into_iter().flatten().any(is_it)
+}
+
 /// Whether a condition of an object has this status.
 pub(super) fn has(object: &Object, type_: &str, status: &str) -> bool {
-    let stored = object.pointer("/status/conditions").and_then(Value::as_array);
-    let mut stored = stored.into_iter().flatten();
-    stored.any(|one| one.get("type") == Some(&json!(type_)) && one.get("status") == Some(&json!(status)))
+    has_condition(object, &[("type", type_), ("status", status)])
+}
+
+/// Whether an object has this condition: its type, its status, and its reason.
+pub(super) fn reports(object: &Object, (type_, status, reason): (&str, &str, &str)) -> bool {
+    has_condition(object, &[("type", type_), ("status", status), ("reason", reason)])
 }
 
 /// Whether a health check demands the replacement of a Machine.
