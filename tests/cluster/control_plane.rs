@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::world::capstan;
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(240);
 const FEATURES: &str = "admission,control-plane";
 
 fn provider_spec() -> Value {

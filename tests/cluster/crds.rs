@@ -12,7 +12,7 @@ use capstan_sandbox::control_plane::{ControlPlane, wait_until};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(240);
 
 fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))

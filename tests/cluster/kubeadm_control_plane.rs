@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::world::capstan;
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(240);
 const FEATURES: &str = "admission,kubeadm-control-plane";
 /// The resource name of the older version.
 const V1BETA1: &str = "kubeadmcontrolplanes.v1beta1.controlplane.cluster.x-k8s.io";

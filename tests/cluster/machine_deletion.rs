@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::world::capstan;
 
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(240);
 const MACHINES: &str = "machines.cluster.x-k8s.io";
 const REQUIRED: &str = "capstan.dev/required-for-quorum";
 const REASON: &str = "the removal of etcd member n-0 would leave 1 healthy of 2 voting etcd members; 2 are needed";

@@ -26,7 +26,7 @@ async fn a_control_plane_grows_is_upgraded_shrinks_and_is_deleted_beside_cluster
     let (writes, reconciles) = (settled_writes(&world).await, running.reconciles());
     let annotate = ["annotate", "clusters.cluster.x-k8s.io", "c", "-n", "clusters", "a=b"];
     world.kubectl(&annotate).await;
-    let again = wait_until("another reconcile", Duration::from_secs(60), async || {
+    let again = wait_until("another reconcile", Duration::from_secs(240), async || {
         Ok((running.reconciles() > reconciles).then_some(()))
     });
     again.await.unwrap();
@@ -78,7 +78,7 @@ async fn wait_until_refused(world: &World, machine: &str, wanted: bool) {
     let policy = include_str!("../../webhooks/kubeadm-control-plane/policies/control-plane-machines.yaml");
     world.plane.apply_yaml(policy).await.unwrap();
     let delete = ["delete", "machines.cluster.x-k8s.io", machine, "-n", "clusters"];
-    let waiting = wait_until("the answer to the deletion", Duration::from_secs(60), async || {
+    let waiting = wait_until("the answer to the deletion", Duration::from_secs(240), async || {
         let arguments = delete.iter().chain(&["--dry-run=server"]).copied();
         let output = world.plane.kubectl().args(arguments).run().await?;
         let refused = output.stderr.contains("would leave 0 healthy of 0 voting etcd members");

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::world::{NAMESPACE, World};
 
 const FEATURES: &str = "admission,machine-pools";
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(240);
 const POOLS: &str = "machinepools.cluster.x-k8s.io";
 const MACHINES: &str = "machines.cluster.x-k8s.io";
 

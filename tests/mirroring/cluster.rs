@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::faults::Gate;
 
-pub(crate) const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SOON: Duration = Duration::from_secs(240);
 pub(crate) const MACHINE_API: &str = "/apis/machine.openshift.io/v1beta1/namespaces/openshift-machine-api";
 pub(crate) const CLUSTER_API: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/openshift-cluster-api";
 pub(crate) const AWS: &str = "/apis/infrastructure.cluster.x-k8s.io/v1beta2/namespaces/openshift-cluster-api";

@@ -34,7 +34,7 @@ async fn the_steps_of_capstan_plan_are_the_steps_of_the_rollout() {
     let unchanged: Value = serde_json::from_str(&unchanged.stdout).unwrap();
     assert_eq!((&unchanged["next"], &unchanged["rollout"]), (&json!([]), &json!([])));
     assert_eq!(
-        capstan(&world, &["wait", "--for", "stable", "--timeout", "30s"])
+        capstan(&world, &["wait", "--for", "stable", "--timeout", "2m"])
             .await
             .code,
         0
@@ -70,7 +70,7 @@ async fn the_steps_of_capstan_plan_are_the_steps_of_the_rollout() {
     assert!(waiting.stderr.contains("0 of 3 up to date"), "{}", waiting.stderr);
 
     let running = world.start_controllers("one").await.unwrap();
-    let done = capstan(&world, &["wait", "--for", "rollout", "--timeout", "90s"]).await;
+    let done = capstan(&world, &["wait", "--for", "rollout", "--timeout", "5m"]).await;
     assert_eq!(done.code, 0, "{}", done.stderr);
     world.wait_for_rollout("m6i.2xlarge").await.unwrap();
     running.controllers.stop().await;
@@ -106,7 +106,7 @@ async fn assert_user_must_continue(world: &World) {
         world.edit(&hold).await.unwrap();
         let shown = capstan(world, &["status", "--exit-code"]).await;
         assert_eq!(shown.code, 1, "{hold}: {}", shown.stdout);
-        let waiting = capstan(world, &["wait", "--timeout", "1s"]).await;
+        let waiting = capstan(world, &["wait", "--timeout", "2m"]).await;
         assert_eq!(waiting.code, 1, "{hold}: {}", waiting.stderr);
         assert!(waiting.stderr.contains("a user must act: "), "{}", waiting.stderr);
         world.edit(&release).await.unwrap();

@@ -50,7 +50,7 @@ async fn plan_status_and_wait_follow_the_control_plane_of_a_cluster() {
         "{text}"
     );
     assert_eq!(
-        capstan(world, &["wait", "--for", "stable", "--timeout", "60s"]).await.0,
+        capstan(world, &["wait", "--for", "stable", "--timeout", "5m"]).await.0,
         0
     );
     running.stop().await;

@@ -60,7 +60,7 @@ async fn kubectl_explains_watches_and_waits_for_a_rollout() {
     world.set_instance_type("m6i.2xlarge").await.unwrap();
     kubectl(
         &world,
-        &["wait", "cpms/cluster", "--for=condition=Progressing", "--timeout=60s"],
+        &["wait", "cpms/cluster", "--for=condition=Progressing", "--timeout=300s"],
     )
     .await;
     kubectl(
@@ -69,7 +69,7 @@ async fn kubectl_explains_watches_and_waits_for_a_rollout() {
             "wait",
             "cpms/cluster",
             "--for=jsonpath={.status.updatedReplicas}=3",
-            "--timeout=90s",
+            "--timeout=300s",
         ],
     )
     .await;
@@ -77,16 +77,16 @@ async fn kubectl_explains_watches_and_waits_for_a_rollout() {
         "wait",
         "cpms/cluster",
         "--for=condition=Progressing=False",
-        "--timeout=90s",
+        "--timeout=300s",
     ];
     kubectl(&world, &stable).await;
     for condition in ["Available=True", "Degraded=False", "Error=False"] {
         let wait = format!("--for=condition={condition}");
-        kubectl(&world, &["wait", "cpms/cluster", &wait, "--timeout=60s"]).await;
+        kubectl(&world, &["wait", "cpms/cluster", &wait, "--timeout=300s"]).await;
     }
     // The watch shows the number of updated machines growing from none to all.
     let mut updated = Vec::new();
-    let deadline = tokio::time::timeout(Duration::from_secs(60), async {
+    let deadline = tokio::time::timeout(Duration::from_secs(240), async {
         loop {
             let row = columns(&lines.next_line().await.unwrap().unwrap());
             let count: u32 = row[4].parse().unwrap();

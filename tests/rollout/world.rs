@@ -38,7 +38,7 @@ pub const NAMESPACE: &str = "openshift-machine-api";
 /// The user of the controllers, as in `manifests/components/controllers/rbac.yaml`.
 pub const CONTROLLERS: &str = "system:serviceaccount:openshift-machine-api:capstan-controllers";
 /// The deadline of each wait, also on a loaded machine. No test succeeds because it is reached.
-pub const SOON: Duration = Duration::from_secs(90);
+pub const SOON: Duration = Duration::from_secs(240);
 
 const CONFIGURATION_KINDS: &str = include_str!("configuration-kinds.yaml");
 

@@ -171,7 +171,7 @@ pub async fn get(address: SocketAddr, path: &str) -> (u16, String) {
 
 /// Waits until `check` holds. Panics after a long time.
 pub async fn eventually<F: AsyncFnMut() -> bool>(what: &str, mut check: F) {
-    let give_up = tokio::time::Instant::now() + Duration::from_secs(60);
+    let give_up = tokio::time::Instant::now() + Duration::from_secs(240);
     while !check().await {
         assert!(
             tokio::time::Instant::now() < give_up,

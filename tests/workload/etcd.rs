@@ -63,7 +63,7 @@ async fn a_client_reads_the_members_and_moves_the_leader_and_removes_a_member() 
 
     // etcd refuses a removal until its members have been connected for five seconds.
     let client = members.client(new).await.unwrap();
-    let removing = wait_until("the removal", Duration::from_secs(30), async || {
+    let removing = wait_until("the removal", Duration::from_secs(240), async || {
         match client.remove_member(other).await {
             Ok(left) => Ok(Some(left)),
             Err(error) if error.to_string().contains("unhealthy cluster") => Ok(None),
@@ -227,7 +227,7 @@ fn the_keys_that_cluster_api_generates_sign_certificates() {
 
 /// Removes a member. etcd refuses it until its members have been connected for five seconds.
 async fn remove(access: &EtcdAccess, name: &str) {
-    let removing = wait_until("the removal", Duration::from_secs(60), async || {
+    let removing = wait_until("the removal", Duration::from_secs(240), async || {
         match access.remove(name).await {
             Ok(()) => Ok(Some(())),
             Err(error) if error.is_unhealthy_cluster() => Ok(None),
@@ -346,7 +346,7 @@ async fn an_unreachable_member_is_passed_over_and_its_failure_is_named() {
     let all = std::iter::once(of_silent).chain(pods("etcd", NAMES, &members));
     let access = access_by(&members, all.collect()).await;
     let began = Instant::now();
-    let report = wait_until("a leader", Duration::from_secs(30), async || {
+    let report = wait_until("a leader", Duration::from_secs(240), async || {
         let report = access.report().await?;
         Ok(report.leader().is_some().then_some(report))
     });
@@ -358,7 +358,7 @@ async fn an_unreachable_member_is_passed_over_and_its_failure_is_named() {
     assert!(reasons[1].contains(&members.endpoints[0].address), "{reasons:?}");
     let client = members.client(1).await.unwrap();
     // Two of three members elect a leader and still answer.
-    let found = wait_until("a leader", Duration::from_secs(30), async || {
+    let found = wait_until("a leader", Duration::from_secs(240), async || {
         let found = survey(&client).await?;
         Ok(found.leader.is_some().then_some(found))
     });

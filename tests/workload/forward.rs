@@ -196,7 +196,7 @@ async fn members_without_a_route_are_reached_through_the_api_server_and_the_kube
     }
 
     // etcd refuses a removal until its members have been connected for five seconds.
-    let removing = wait_until("the removal", Duration::from_secs(30), async || {
+    let removing = wait_until("the removal", Duration::from_secs(240), async || {
         match connections.remove_member(&cluster, &others[1]).await {
             Ok(()) => Ok(Some(())),
             Err(ManagedEtcdError::Etcd(error)) if error.is_unhealthy_cluster() => Ok(None),

@@ -156,7 +156,7 @@ impl Members {
             forward: None,
         };
         let credentials = authority.client();
-        let waiting = wait_until("the member to lead", Duration::from_secs(60), async || {
+        let waiting = wait_until("the member to lead", Duration::from_secs(240), async || {
             let Ok(client) = EtcdClient::connect(&endpoint, &credentials).await else {
                 return Ok(None);
             };
@@ -167,7 +167,7 @@ impl Members {
     }
 
     async fn wait_for_leader(&self, at: usize) {
-        let waiting = wait_until("the member to know a leader", Duration::from_secs(60), async || {
+        let waiting = wait_until("the member to know a leader", Duration::from_secs(240), async || {
             Ok(self.client(at).await?.status().await?.leader)
         });
         waiting.await.unwrap();

@@ -156,7 +156,7 @@ async fn create(client: &kube::Client, object: &Value, uids: &[(&str, String)]) 
         None => Api::all_with(client.clone(), &resource),
     };
     let body: DynamicObject = serde_json::from_value(object).unwrap();
-    let created = wait_until("the kind to be served", Duration::from_secs(30), async || {
+    let created = wait_until("the kind to be served", Duration::from_secs(240), async || {
         Ok(Some(api.create(&PostParams::default(), &body).await?))
     });
     serde_json::to_value(created.await.unwrap()).unwrap()
@@ -301,7 +301,7 @@ async fn etcd_members_are_counted(plane: &ControlPlane, client: &kube::Client, n
 
     // The conditions of its Machine still say that the member is healthy.
     members.kill(1);
-    let planned = wait_until("the others to have a leader", Duration::from_secs(60), async || {
+    let planned = wait_until("the others to have a leader", Duration::from_secs(240), async || {
         let output = capstan(plane, plan);
         let planned = report(&output);
         Ok(Some(planned).filter(|planned| !planned["etcd"].is_null()))

@@ -165,7 +165,7 @@ impl Nodes {
         let mut counts = Vec::new();
         for client in 0..clients {
             let prefix = key_prefix(client);
-            let count = capstan_sandbox::control_plane::wait_until("the keys", Duration::from_secs(60), async || {
+            let count = capstan_sandbox::control_plane::wait_until("the keys", Duration::from_secs(240), async || {
                 Ok(Some(self.any(0).context("no member runs")?.count(&prefix).await?))
             });
             counts.push(count.await.unwrap());
