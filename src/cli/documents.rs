@@ -100,8 +100,13 @@ fn recognizable(documents: Vec<Document>) -> anyhow::Result<Vec<Document>> {
             errors.push(format!("{}: {reason}", document.place()));
         }
         let name = document.object.pointer("/metadata/name");
-        if kind == "Machine" && name.is_none_or(|name| name.is_null() || name == "") {
-            errors.push(format!("{}: metadata.name is missing", document.place()));
+        // The API server completes a generated name.
+        let is_named = name.is_some_and(|name| !name.is_null() && name != "");
+        if kind == "Machine" && !is_named && document.text("/metadata/generateName").is_empty() {
+            errors.push(format!(
+                "{}: metadata.name of the Machine is missing; add it",
+                document.place()
+            ));
         }
         if let Some(name) = name.filter(|name| !name.is_string() && !name.is_null()) {
             errors.push(format!(

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use anyhow::Context as _;
-use capstan_core::kcp::observed::{Observed, SnapshotError};
+use capstan_core::kcp::observed::{ETCD_MEMBERS, Observed, SnapshotError};
 use capstan_core::kcp::plan;
 use capstan_core::kcp::preview::preview;
 use capstan_core::kcp::report::{report, status_report};
@@ -28,11 +28,11 @@ pub(super) fn plan(documents: &[Document], now: Timestamp) -> anyhow::Result<Val
     if state.is_etcd_managed() && state.reported.is_none() && !state.machines.is_empty() {
         note("no etcd members are given, so that the conditions of the Machines alone decide about etcd")?;
     }
-    if let Some(text) = other_namespaces(documents, state.namespace()) {
-        note(&text)?;
-    }
+    note_other_namespaces(documents, state.namespace())?;
     let next = plan::plan(&state, now);
-    Ok(report(&state, &next, &preview(&observed, now)))
+    let report = report(&state, &next, &preview(&observed, now));
+    note_lost_quorum(&report)?;
+    Ok(report)
 }
 
 /// The reports of `capstan plan` and `capstan status`, without notes about the input.
@@ -57,12 +57,11 @@ pub(super) fn reports(documents: &[Document], now: Timestamp) -> anyhow::Result<
 pub(super) fn state(documents: &[Document], now: Timestamp) -> anyhow::Result<(Value, String)> {
     let observed = observed(documents)?;
     let state = State::observe(&observed, now);
-    if let Some(text) = other_namespaces(documents, state.namespace()) {
-        note(&text)?;
-    }
+    note_other_namespaces(documents, state.namespace())?;
     let next = plan::plan(&state, now);
     let status = status(&state, &next, now);
     let report = status_report(&state, &next, &status, now);
+    note_lost_quorum(&report)?;
     let text = page(&state, &report);
     Ok((report, text))
 }
@@ -83,8 +82,13 @@ fn page(state: &State, report: &Value) -> String {
         number("/progress/updated"),
         number("/progress/total"),
     );
-    page.push_str(&etcd_line(report).unwrap_or_default());
     // Writing to a String does not fail.
+    if let Some([healthy, voting, quorum]) = etcd_counts(report) {
+        let _ = writeln!(
+            page,
+            "etcd: {healthy} of {voting} voting members healthy; the quorum is {quorum}"
+        );
+    }
     let last = state.machines.last().map(MachineState::name);
     for machine in list("machines") {
         let name = text(&machine, "name");
@@ -166,18 +170,38 @@ pub(super) fn observed(documents: &[Document]) -> anyhow::Result<Observed> {
     })
 }
 
-/// A note about the Clusters, Machines, and KubeadmConfigs outside of the namespace of the control
-/// plane. They do not belong to it.
-fn other_namespaces(documents: &[Document], namespace: &str) -> Option<String> {
+/// The healthy voting members of etcd in a report, all voting ones, and the quorum; `None` if they
+/// are not known.
+fn etcd_counts(report: &Value) -> Option<[u64; 3]> {
+    let count = |key: &str| report.get("etcd")?.get(key)?.as_u64();
+    Some([count("healthy")?, count("voting")?, count("quorum")?])
+}
+
+/// Notes that etcd has no quorum. The conditions of the Machines in files can be older than the
+/// members, and the conditions of the control plane follow from them.
+fn note_lost_quorum(report: &Value) -> anyhow::Result<()> {
+    match etcd_counts(report) {
+        Some([healthy, voting, quorum]) if healthy < quorum => note(&format!(
+            "etcd has no quorum: {healthy} of {voting} voting members are healthy, and {quorum} are needed. The \
+             conditions of the Machines may be older"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Notes the objects of Cluster API, and the members of etcd, outside of the namespace of the
+/// control plane. They do not belong to it.
+fn note_other_namespaces(documents: &[Document], namespace: &str) -> anyhow::Result<()> {
     let is_other = |document: &&Document| {
         let own = document.text("/metadata/namespace");
-        let kind = document.text("/kind");
-        let is_read = document.text("/apiVersion").contains("cluster.x-k8s.io/")
-            && ["Cluster", "Machine", "KubeadmConfig"].contains(&kind);
+        let is_read =
+            document.text("/apiVersion").contains("cluster.x-k8s.io/") || document.text("/kind") == ETCD_MEMBERS;
         is_read && !own.is_empty() && !namespace.is_empty() && own != namespace
     };
     let mut others = documents.iter().filter(is_other);
-    let first = others.next()?;
+    let Some(first) = others.next() else {
+        return Ok(());
+    };
     let title = format!(
         "{} {}/{}",
         first.text("/kind"),
@@ -188,17 +212,8 @@ fn other_namespaces(documents: &[Document], namespace: &str) -> Option<String> {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    Some(format!(
+    note(&format!(
         "the control plane is in namespace {namespace}, so these objects do not belong to it: {title}{others}"
-    ))
-}
-
-/// The members of etcd in one line; `None` if they are not known.
-fn etcd_line(report: &Value) -> Option<String> {
-    let count = |key: &str| report.pointer(&format!("/etcd/{key}")).and_then(Value::as_u64);
-    let (healthy, voting, quorum) = (count("healthy")?, count("voting")?, count("quorum")?);
-    Some(format!(
-        "etcd: {healthy} of {voting} voting members healthy; the quorum is {quorum}\n"
     ))
 }
 

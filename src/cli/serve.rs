@@ -191,12 +191,15 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["controllers", "mirroring_controllers", "control_plane_controllers",
         "kubeadm_control_plane_controllers"], help_heading = "Controllers")]
     machine_pool_controllers: bool,
+    // clap does not check `requires` if a given flag conflicts with the required one.
     /// What --machine-pool-controllers manages.
     #[arg(
         long,
         value_enum,
         default_value = "extend",
         requires = "machine_pool_controllers",
+        conflicts_with_all = ["controllers", "mirroring_controllers", "control_plane_controllers",
+            "kubeadm_control_plane_controllers"],
         value_name = "MODE",
         help_heading = "Controllers"
     )]
@@ -229,6 +232,8 @@ pub struct Args {
         value_enum,
         default_value = "direct",
         requires = "kubeadm_control_plane_controllers",
+        conflicts_with_all = ["controllers", "mirroring_controllers", "control_plane_controllers",
+            "machine_pool_controllers"],
         value_name = "ROUTE",
         help_heading = "Controllers"
     )]

@@ -108,7 +108,7 @@ fn w144_a_control_plane_that_an_api_server_would_not_store_has_a_note() {
     let mut gated = valid();
     gated[0]["spec"]["kubeadmConfigSpec"] = json!({"format": "ignition"});
     let pool = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool",
-        "metadata": {"name": "p", "namespace": "other"}, "spec": {}});
+        "metadata": {"name": "p", "namespace": "ns"}, "spec": {}});
     gated.push(pool);
     assert_eq!(notes(&gated), [true, true]);
     let texts: Vec<String> = gated.iter().map(Value::to_string).collect();
@@ -254,7 +254,11 @@ fn w153_objects_that_do_not_belong_together_are_named() {
         let same = "Machine \"m-1\" and \"m-2\" have the same. Correct metadata.uid";
         assert!(code == Some(2) && error.contains(same), "{error}");
         let (code, error) = refused(command, &nameless);
-        assert!(code == Some(2) && error.contains("metadata.name is missing"), "{error}");
+        let missing = "metadata.name of the Machine is missing";
+        assert!(code == Some(2) && error.contains(missing), "{error}");
+        let mut generated = nameless.clone();
+        generated[3]["metadata"]["generateName"] = json!("m-");
+        assert!(!refused(command, &generated).1.contains(missing));
         let (code, error) = refused(command, &elsewhere);
         let note = "the control plane is in namespace ns, so these objects do not belong to it: Machine other/m-0";
         assert!(code == Some(0) && error.contains(note), "{error}");
@@ -268,4 +272,27 @@ fn w154_the_status_of_files_shows_the_members_of_etcd() {
         text.contains("etcd: 3 of 3 voting members healthy; the quorum is 2"),
         "{text}"
     );
+}
+
+#[test]
+fn w155_members_without_a_quorum_have_a_note() {
+    let note = "note: etcd has no quorum: 1 of 3 voting members are healthy, and 2 are needed";
+    let mut lost = objects();
+    for member in [0, 1] {
+        lost[2]["members"][member]["healthy"] = json!(false);
+    }
+    for command in ["plan", "status"] {
+        assert!(refused(command, &lost).1.contains(note), "{command}");
+        assert!(!refused(command, &objects()).1.contains("quorum"), "{command}");
+    }
+}
+
+#[test]
+fn w156_objects_of_other_namespaces_have_a_note_whatever_their_kind() {
+    for (object, title) in [(1, "Cluster other/c"), (2, "EtcdMembers other/")] {
+        let mut elsewhere = objects();
+        elsewhere[object]["metadata"]["namespace"] = json!("other");
+        let (_, error) = refused("plan", &elsewhere);
+        assert!(error.contains(&format!("do not belong to it: {title}")), "{error}");
+    }
 }

@@ -563,3 +563,28 @@ fn w89_the_state_of_files_with_two_control_planes_names_both() {
     let must = "must not contain a ControlPlaneMachineSet beside a KubeadmControlPlane";
     assert!(stderr(&output).contains(must), "{}", stderr(&output));
 }
+
+#[test]
+fn w157_flags_of_other_controllers_are_refused() {
+    let controllers = [
+        "--controllers",
+        "--mirroring-controllers",
+        "--control-plane-controllers",
+        "--kubeadm-control-plane-controllers",
+        "--machine-pool-controllers",
+    ];
+    for (flag, own) in [("--machinepools=own", 4), ("--etcd-route=port-forward", 3)] {
+        for controller in controllers.iter().filter(|controller| **controller != controllers[own]) {
+            let output = capstan(&["serve", "--dev-certificate", "/nonexistent", controller, flag], "");
+            let error = stderr(&output);
+            assert_eq!(output.status.code(), Some(2), "{error}");
+            assert!(
+                error.contains("cannot be used with") && error.contains(controller),
+                "{error}"
+            );
+        }
+        let output = capstan(&["serve", "--dev-certificate", "/nonexistent", flag], "");
+        let required = stderr(&output).contains(controllers[own]);
+        assert!(output.status.code() == Some(2) && required, "{}", stderr(&output));
+    }
+}

@@ -175,7 +175,7 @@ pub fn machine_patch(desired: &Desired, machine: &MachineState) -> Option<Value>
             &recorded,
         )
     };
-    patch(membership::precondition(machine).metadata(), changed, fields)
+    patch(|| membership::precondition(machine).metadata(), changed, fields)
 }
 
 /// The merge patch of the labels and annotations of the KubeadmConfig or of the infrastructure
@@ -191,11 +191,11 @@ pub fn metadata_patch(desired: &Desired, machine: &MachineState, object: &Value)
         (&desired.labels, &desired.annotations),
         &desired.recorded(machine),
     );
-    let precondition = ["uid", "resourceVersion"].map(|field| {
-        let value = metadata.get(field).cloned().unwrap_or_default();
-        (field.to_owned(), value)
-    });
-    patch(Map::from_iter(precondition), changed, Map::new())
+    let precondition = || {
+        let field = |name: &str| (name.to_owned(), metadata.get(name).cloned().unwrap_or_default());
+        Map::from_iter(["uid", "resourceVersion"].map(field))
+    };
+    patch(precondition, changed, Map::new())
 }
 
 /// The timeouts that differ. Cluster API itself sets one of them on a machine without it.
@@ -250,11 +250,16 @@ where
     set.chain(removed.map(|name| (name.clone(), Value::Null))).collect()
 }
 
-fn patch(precondition: Map<String, Value>, changed: Map<String, Value>, fields: Map<String, Value>) -> Option<Value> {
+/// The patch of an object with its precondition; `None` without a change.
+fn patch(
+    precondition: impl FnOnce() -> Map<String, Value>,
+    changed: Map<String, Value>,
+    fields: Map<String, Value>,
+) -> Option<Value> {
     if changed.is_empty() && fields.is_empty() {
         return None;
     }
-    let mut metadata = precondition;
+    let mut metadata = precondition();
     metadata.extend(changed);
     let mut patch = json!({ "metadata": metadata });
     if let (Some(whole), false) = (patch.as_object_mut(), fields.is_empty()) {
