@@ -6,6 +6,7 @@
 //! It must never connect to an address other than 127.0.0.1, except that Go downloads modules.
 
 pub mod cluster_api;
+pub mod kubelet;
 pub mod machine_webhook;
 pub mod olm;
 pub mod openshift_api;
@@ -22,6 +23,7 @@ use anyhow::Result;
 /// Go is not installed, or a build fails.
 pub fn build() -> Result<()> {
     cluster_api::build()?;
+    kubelet::build()?;
     machine_webhook::build()?;
     olm::build()?;
     tools::helm().map(drop)

@@ -66,8 +66,12 @@ pub(super) fn state(documents: &[Document], now: Timestamp) -> anyhow::Result<(V
     Ok((report, text))
 }
 
+/// The text of a field of an object of the report.
+fn text(value: &Value, key: &str) -> String {
+    value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
 fn page(state: &State, report: &Value) -> String {
-    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let list = |key: &str| report.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
     // Without a number of replicas, the total is null.
     let number = |pointer: &str| match report.pointer(pointer) {
@@ -92,28 +96,7 @@ fn page(state: &State, report: &Value) -> String {
     let last = state.machines.last().map(MachineState::name);
     for machine in list("machines") {
         let name = text(&machine, "name");
-        let is_last = last == Some(name.as_str());
-        let (branch, trunk) = if is_last { ("└─", "  ") } else { ("├─", "│ ") };
-        let is = |key: &str| machine.get(key).and_then(Value::as_bool) == Some(true);
-        let mut states = vec![if is("ready") { "ready" } else { "not ready" }];
-        states.push(if is("current") { "up to date" } else { "outdated" });
-        if is("deleting") {
-            states.push("being deleted");
-        }
-        let place = match text(&machine, "failureDomain").as_str() {
-            "" => String::new(),
-            domain => format!("  in {domain}"),
-        };
-        let node = match text(&machine, "node").as_str() {
-            "" => String::from("no Node yet"),
-            node => format!("Node {node}"),
-        };
-        let version = text(&machine, "version");
-        let _ = writeln!(page, "{branch} {name}{place}  {version}  {}, {node}", states.join(", "));
-        let waits = machine.get("waits").and_then(Value::as_array);
-        for wait in waits.into_iter().flatten().filter_map(Value::as_str) {
-            let _ = writeln!(page, "{trunk} waits: {wait}");
-        }
+        page.push_str(&machine_lines(&machine, last == Some(name.as_str())));
     }
     for condition in list("conditions") {
         let message = text(&condition, "message").replace('\n', "\n    ");
@@ -149,6 +132,33 @@ fn page(state: &State, report: &Value) -> String {
         );
     }
     page
+}
+
+/// The lines of a machine of the report. `is_last` is the last machine of the page.
+fn machine_lines(machine: &Value, is_last: bool) -> String {
+    let name = text(machine, "name");
+    let (branch, trunk) = if is_last { ("└─", "  ") } else { ("├─", "│ ") };
+    let is = |key: &str| machine.get(key).and_then(Value::as_bool) == Some(true);
+    let mut states = vec![if is("ready") { "ready" } else { "not ready" }];
+    states.push(if is("current") { "up to date" } else { "outdated" });
+    if is("deleting") {
+        states.push("being deleted");
+    }
+    let place = match text(machine, "failureDomain").as_str() {
+        "" => String::new(),
+        domain => format!("  in {domain}"),
+    };
+    let node = match text(machine, "node").as_str() {
+        "" => String::from("no Node yet"),
+        node => format!("Node {node}"),
+    };
+    let version = text(machine, "version");
+    let mut lines = format!("{branch} {name}{place}  {version}  {}, {node}\n", states.join(", "));
+    let waits = machine.get("waits").and_then(Value::as_array);
+    for wait in waits.into_iter().flatten().filter_map(Value::as_str) {
+        let _ = writeln!(lines, "{trunk} waits: {wait}");
+    }
+    lines
 }
 
 /// The snapshot of the objects.

@@ -324,7 +324,7 @@ pub(super) enum EtcdMembers {
 pub(super) enum EtcdWay {
     /// At the address in an annotation of the pod
     Direct,
-    /// By port-forward to the pod, over WebSocket
+    /// By port-forward to the pod, over WebSocket or SPDY
     PortForward,
 }
 

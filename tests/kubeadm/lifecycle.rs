@@ -7,6 +7,7 @@ use capstan_sandbox::control_plane::wait_until;
 use serde_json::json;
 
 use crate::crashes::Lives;
+use crate::port_forward;
 use crate::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -21,6 +22,7 @@ async fn a_control_plane_grows_is_upgraded_shrinks_and_is_deleted_beside_cluster
     wait_until_refused(&world, &first[0], false).await;
     assert!(three.contains(&first[0]), "{three:?}");
     assert_eq!(world.created().len(), 3, "{:#?}", world.writes());
+    assert_eq!(port_forward::members(&world, "c").await, [3; 3]);
 
     // A reconcile of a settled control plane writes nothing.
     let (writes, reconciles) = (settled_writes(&world).await, running.reconciles());

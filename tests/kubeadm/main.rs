@@ -12,6 +12,7 @@
 
 mod crashes;
 mod lifecycle;
+mod port_forward;
 mod shards;
 mod unhealthy;
 mod upstream;

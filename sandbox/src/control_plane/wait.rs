@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
-/// The pause between two checks.
-const PAUSE: Duration = Duration::from_millis(25);
+/// The shortest and the longest pause between two checks. A pause is as long as the check before.
+/// A check can start a process, such as kubectl, and must leave time to what it waits for.
+const PAUSES: [Duration; 2] = [Duration::from_millis(25), Duration::from_millis(500)];
 
 /// Calls `check` until it returns a value. An error means "not yet". Tests use it for conditions
 /// that become true later, such as a new webhook that takes effect.
@@ -19,10 +20,12 @@ pub async fn wait_until<T>(
     mut check: impl AsyncFnMut() -> Result<Option<T>>,
 ) -> Result<T> {
     let began = Instant::now();
+    let [shortest, longest] = PAUSES;
     let mut last = None;
     loop {
+        let before = began.elapsed();
         // A check that hangs must not outlast the deadline.
-        let left = deadline.saturating_sub(began.elapsed()).max(PAUSE);
+        let left = deadline.saturating_sub(before).max(shortest);
         match tokio::time::timeout(left, check()).await {
             Ok(Ok(Some(value))) => return Ok(value),
             Ok(Ok(None)) => last = None,
@@ -34,7 +37,8 @@ pub async fn wait_until<T>(
             let waited = format!("waited {deadline:?} for {what}");
             return Err(last.map_or_else(|| anyhow!("{waited}"), |error| error.context(waited.clone())));
         }
-        tokio::time::sleep(PAUSE).await;
+        let took = began.elapsed().saturating_sub(before);
+        tokio::time::sleep(took.clamp(shortest, longest)).await;
     }
 }
 
