@@ -239,7 +239,8 @@ pub(super) fn a_paused_pool_is_left_alone(change: &Change<'_>) -> Result<(), Str
     if is_same {
         return Ok(());
     }
-    let is_active = |moment: &Stored| pool_of(moment).is_some_and(|pool| !is_paused(pool));
+    // A pool that is gone is not paused. What is left of it may be removed.
+    let is_active = |moment: &Stored| pool_of(moment).is_none_or(|pool| !is_paused(pool));
     check(change.moments.iter().any(is_active), || {
         format!("{} is changed while the pool is paused", change.kind.kind)
     })
