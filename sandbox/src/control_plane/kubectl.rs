@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::kubeconfig::{ADMIN, MASTERS};
-use super::plane::ControlPlane;
+use super::plane::{ControlPlane, HEAP_GROWTH};
 use super::process::{Tether, spawn_tethered};
 
 /// The time after which a call of kubectl fails. kubectl itself has no deadline.
@@ -205,6 +205,7 @@ impl Kubectl<'_> {
             .env("HOME", self.plane.folder())
             .env("TMPDIR", scratch.path())
             .env("KUBECONFIG", kubeconfig)
+            .env("GOGC", HEAP_GROWTH)
             .stdin(stdin)
             .stdout(Stdio::from(
                 stdout.try_clone().context("opening the output of kubectl")?,
