@@ -1,12 +1,10 @@
 //! The port-forwards of a kubelet, with the streaming server that kubelets and container runtimes
 //! use: `sandbox/neighbours/kubelet`.
 
-use std::process::Command;
+use anyhow::Result;
 
-use anyhow::{Context as _, Result};
-
-use super::programs;
-use crate::control_plane::{ControlPlane, Process, free_port};
+use super::programs::{self, Server};
+use crate::control_plane::ControlPlane;
 
 /// The name of the module and of its program.
 const NAME: &str = "kubelet";
@@ -21,7 +19,7 @@ pub(super) fn build() -> Result<()> {
 pub struct Kubelet {
     /// Its port on loopback, for the status of a Node.
     pub port: u16,
-    _process: Process,
+    _server: Server,
 }
 
 impl Kubelet {
@@ -31,24 +29,11 @@ impl Kubelet {
     /// # Errors
     /// The program cannot be built or started.
     pub async fn start(plane: &ControlPlane, accepts_websocket: bool) -> Result<Self> {
-        let program = tokio::task::spawn_blocking(|| programs::program(NAME))
-            .await
-            .context("building the kubelet")??;
-        let files = plane.serving_certificate(NAME)?;
-        let port = free_port()?;
-        let mut command = Command::new(program);
-        command
-            .arg(format!("--listen=127.0.0.1:{port}"))
-            .arg(format!("--certificate={}", files.certificate.display()))
-            .arg(format!("--key={}", files.key.display()))
-            .arg(format!("--websocket={accepts_websocket}"));
-        let ready = format!("https://127.0.0.1:{port}/readyz");
-        // Several kubelets can run beside one control plane, each with a log.
-        let name = format!("{NAME}-{port}");
-        let process = plane.start_server(&name, command, &ready).await?;
+        let accepts = format!("--websocket={accepts_websocket}");
+        let server = programs::serve(plane, NAME, &[accepts]).await?;
         Ok(Self {
-            port,
-            _process: process,
+            port: server.port,
+            _server: server,
         })
     }
 }

@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::programs;
-use crate::control_plane::{ControlPlane, Process, free_port, wait_until};
+use super::programs::{self, Server};
+use crate::control_plane::{ControlPlane, wait_until};
 
 /// The deadline until the API server calls the webhooks.
 const SOON: Duration = Duration::from_secs(60);
@@ -90,7 +90,7 @@ pub fn run(cases: &[Case]) -> Result<Vec<Outcome>> {
 /// The running webhooks. They stop when this is dropped; the configurations stay registered.
 #[derive(Debug)]
 pub struct MachineWebhook {
-    _process: Process,
+    _server: Server,
 }
 
 impl MachineWebhook {
@@ -100,26 +100,19 @@ impl MachineWebhook {
     /// # Errors
     /// The program cannot be built or started, or the API server does not call the webhooks.
     pub async fn start(plane: &ControlPlane, cluster: &Cluster) -> Result<Self> {
-        let program = tokio::task::spawn_blocking(|| programs::program(NAME))
-            .await
-            .context("building the Machine webhook")??;
-        let files = plane.serving_certificate(NAME)?;
-        let port = free_port()?;
-        let mut command = Command::new(program);
-        command
-            .arg(format!("--listen=127.0.0.1:{port}"))
-            .arg(format!("--certificate={}", files.certificate.display()))
-            .arg(format!("--key={}", files.key.display()))
-            .arg(format!("--platform={}", cluster.platform))
-            .arg(format!("--infrastructure-name={}", cluster.infrastructure_name))
-            .arg(format!("--region={}", cluster.region))
-            .arg(format!("--public-zone={}", cluster.public_zone));
-        let ready = format!("https://127.0.0.1:{port}/readyz");
-        let process = plane.start_server(NAME, command, &ready).await?;
+        let arguments = [
+            format!("--platform={}", cluster.platform),
+            format!("--infrastructure-name={}", cluster.infrastructure_name),
+            format!("--region={}", cluster.region),
+            format!("--public-zone={}", cluster.public_zone),
+        ];
+        let server = programs::serve(plane, NAME, &arguments).await?;
         let manifests = configurations().map(|one| one.to_string()).join("\n---\n");
-        plane.register_webhooks(&manifests, port, &files.authority).await?;
+        plane
+            .register_webhooks(&manifests, server.port, &server.authority)
+            .await?;
         in_force(plane, cluster).await?;
-        Ok(Self { _process: process })
+        Ok(Self { _server: server })
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use sha2::{Digest as _, Sha256};
 
+use crate::control_plane::{ControlPlane, Process, free_port};
 use crate::environment::{Places, workspace};
 use crate::go::{self, Program, report};
 
@@ -58,6 +60,42 @@ pub(super) fn program_in(module_name: &str, name: &str, package: &str) -> Result
         go::build(&go, &module, &program, &cache)?;
     }
     Ok(built)
+}
+
+/// A program that serves HTTPS on loopback beside a control plane. It stops when this is dropped.
+#[derive(Debug)]
+pub(super) struct Server {
+    /// Its port.
+    pub(super) port: u16,
+    /// The certificate of the authority that signed its certificate, in PEM.
+    pub(super) authority: String,
+    _process: Process,
+}
+
+/// Starts the program of a module, which is built if it is missing, and waits until it is ready.
+///
+/// # Errors
+/// The program cannot be built, or does not become ready.
+pub(super) async fn serve(plane: &ControlPlane, name: &'static str, arguments: &[String]) -> Result<Server> {
+    let program = tokio::task::spawn_blocking(move || program(name))
+        .await
+        .with_context(|| format!("building {name}"))??;
+    let files = plane.serving_certificate(name)?;
+    let port = free_port()?;
+    let mut command = Command::new(program);
+    command
+        .arg(format!("--listen=127.0.0.1:{port}"))
+        .arg(format!("--certificate={}", files.certificate.display()))
+        .arg(format!("--key={}", files.key.display()))
+        .args(arguments);
+    let ready = format!("https://127.0.0.1:{port}/readyz");
+    // A program can run several times beside one control plane, each time with a log.
+    let process = plane.start_server(&format!("{name}-{port}"), command, &ready).await?;
+    Ok(Server {
+        port,
+        authority: files.authority,
+        _process: process,
+    })
 }
 
 /// A hash of the sources of a module.
