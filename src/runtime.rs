@@ -37,7 +37,7 @@ mod write_tracker;
 pub use backoff::Backoff;
 pub use caches::{Caches, Changes, Publisher, Subscription, View};
 pub use client::Client;
-pub(crate) use client::api;
+pub(crate) use client::{api, served_kind};
 pub use cluster::{Cluster, FIELD_MANAGER, Written};
 pub use credentials::Credentials;
 pub use events::{EventSpec, Events};

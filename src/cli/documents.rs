@@ -90,6 +90,10 @@ pub fn read_surroundings(paths: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
     distinct(recognizable(read_with_lists(paths)?)?)
 }
 
+/// The kinds whose objects are planned, and the Machine. Others may lack a name: an EtcdMembers has
+/// none.
+const NAMED: [&str; 3] = ["Machine", "KubeadmControlPlane", "MachinePool"];
+
 /// Refuses objects that no API server stores, and that would be left out without a word: a known
 /// kind in other letters, and a name that is no text.
 fn recognizable(documents: Vec<Document>) -> anyhow::Result<Vec<Document>> {
@@ -102,9 +106,9 @@ fn recognizable(documents: Vec<Document>) -> anyhow::Result<Vec<Document>> {
         let name = document.object.pointer("/metadata/name");
         // The API server completes a generated name.
         let is_named = name.is_some_and(|name| !name.is_null() && name != "");
-        if kind == "Machine" && !is_named && document.text("/metadata/generateName").is_empty() {
+        if NAMED.contains(&kind) && !is_named && document.text("/metadata/generateName").is_empty() {
             errors.push(format!(
-                "{}: metadata.name of the Machine is missing; add it",
+                "{}: metadata.name of the {kind} is missing; add it",
                 document.place()
             ));
         }

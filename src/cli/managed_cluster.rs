@@ -24,6 +24,7 @@ use super::gather::list;
 use super::kubeadm_control_plane;
 use super::observe::runtime;
 use super::refusal::has_no_status;
+use crate::runtime::served_kind;
 use crate::workload::{ClusterReader as _, Connections, ManagedCluster, MembersReport, Settings};
 
 /// The namespace and the name of an object in a cluster.
@@ -147,11 +148,11 @@ async fn infrastructure(
     Ok(found)
 }
 
-/// The preferred version of a kind.
+/// A served version of a kind.
 pub(super) async fn discover(client: &Client, [group, kind]: &[String; 2]) -> anyhow::Result<ApiResource> {
     let served = kube::discovery::group(client, group).await;
     let served = served.with_context(|| format!("reading the kinds of the API group {group}"))?;
-    match served.recommended_kind(kind) {
+    match served_kind(&served, kind) {
         Some((resource, _)) => Ok(resource),
         None => bail!("the kind {kind} of the API group {group} must be served: an object refers to it"),
     }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::discovery::{ApiCapabilities, ApiGroup};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -111,7 +112,7 @@ impl Cluster for Client {
             Err(kube::Error::Discovery(kube::error::DiscoveryError::MissingApiGroup(_))) => return Ok(None),
             Err(error) => return Err(error),
         };
-        Ok(served.recommended_kind(kind).map(|(found, capabilities)| KindInfo {
+        Ok(served_kind(&served, kind).map(|(found, capabilities)| KindInfo {
             group: found.group.into(),
             version: found.version.into(),
             kind: found.kind.into(),
@@ -185,5 +186,62 @@ impl Cluster for Client {
                 }
             }
         });
+    }
+}
+
+/// A kind of an API group: in the preferred version of the group, or else in the most stable
+/// version that has the kind. The CRDs of one group can belong to different projects, and have
+/// different versions, such as those of the infrastructure providers of Cluster API.
+pub(crate) fn served_kind(group: &ApiGroup, kind: &str) -> Option<(ApiResource, ApiCapabilities)> {
+    let other = || {
+        group
+            .resources_by_stability()
+            .into_iter()
+            .find(|(found, _)| found.kind == kind)
+    };
+    group.recommended_kind(kind).or_else(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A cluster with two providers in one group. The group prefers a version that the older
+    /// provider does not have.
+    async fn answer(request: Request<Body>) -> Result<Response<Body>, std::convert::Infallible> {
+        let group = "infrastructure.cluster.x-k8s.io";
+        let version = |name: &str| json!({"groupVersion": format!("{group}/{name}"), "version": name});
+        let resources = |name: &str, kinds: &[&str]| {
+            let kinds = kinds.iter().map(|kind| {
+                json!({"name": format!("{}s", kind.to_lowercase()), "singularName": "", "namespaced": true,
+                    "kind": kind, "verbs": ["get", "list", "watch"]})
+            });
+            json!({"kind": "APIResourceList", "groupVersion": format!("{group}/{name}"), "resources": kinds.collect::<Vec<_>>()})
+        };
+        let body = match request.uri().path().rsplit('/').next() {
+            Some("v1beta3") => resources("v1beta3", &["NewPool", "BothPool"]),
+            Some("v1beta2") => resources("v1beta2", &["OldPool", "BothPool"]),
+            Some("v1alpha1") => resources("v1alpha1", &["OldPool"]),
+            _ => json!({"kind": "APIGroupList", "groups": [{"name": group, "preferredVersion": version("v1beta3"),
+                "versions": [version("v1beta3"), version("v1beta2"), version("v1alpha1")]}]}),
+        };
+        Ok(Response::new(Body::from(body.to_string().into_bytes())))
+    }
+
+    #[tokio::test]
+    async fn v269_a_kind_is_found_in_a_version_that_its_group_does_not_prefer() {
+        let client = Client(kube::Client::new(tower::service_fn(answer), "default"));
+        let found = async |kind: &str| {
+            let found = client.discover("infrastructure.cluster.x-k8s.io", kind).await.unwrap();
+            found.map(|found| found.version.into_owned())
+        };
+        assert_eq!(found("OldPool").await.as_deref(), Some("v1beta2"));
+        assert_eq!(found("BothPool").await.as_deref(), Some("v1beta3"));
+        assert_eq!(found("NewPool").await.as_deref(), Some("v1beta3"));
+        assert_eq!(found("NoPool").await, None);
     }
 }

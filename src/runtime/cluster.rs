@@ -60,7 +60,8 @@ pub trait Cluster: Clone + Send + Sync + 'static {
         selectors: &[&str],
     ) -> impl Future<Output = kube::Result<Vec<WatchedObject<T>>>> + Send;
 
-    /// The preferred version of a kind that is known only at run time; `None` if it is not served.
+    /// A served version of a kind that is known only at run time, the preferred one of its group if
+    /// that has the kind; `None` if it is not served.
     fn discover(&self, _group: &str, _kind: &str) -> impl Future<Output = kube::Result<Option<KindInfo>>> + Send {
         async { Ok(None) }
     }

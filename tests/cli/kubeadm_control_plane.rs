@@ -123,6 +123,7 @@ fn w151_a_plan_without_machines_does_not_say_that_they_match() {
     objects[0]["spec"]["replicas"] = json!(0);
     objects[0]["metadata"]["finalizers"] = json!(["kubeadm.controlplane.cluster.x-k8s.io"]);
     objects[2]["members"] = json!([]);
+    objects[2]["leader"] = json!("");
     objects.truncate(3);
     let text = run(&["plan"], &objects);
     assert!(
@@ -284,6 +285,34 @@ fn w155_members_without_a_quorum_have_a_note() {
     for command in ["plan", "status"] {
         assert!(refused(command, &lost).1.contains(note), "{command}");
         assert!(!refused(command, &objects()).1.contains("quorum"), "{command}");
+    }
+}
+
+#[test]
+fn w158_a_leader_that_is_no_member_is_refused() {
+    let mut strange = objects();
+    strange[2]["leader"] = json!("node-q");
+    for command in ["plan", "status"] {
+        let (code, error) = refused(command, &strange);
+        assert_eq!(code, Some(2), "{error}");
+        assert!(
+            error.contains("leader \"node-q\" must be the name of a member"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn w159_an_object_that_is_planned_must_have_a_name() {
+    let mut nameless = objects();
+    nameless[0]["metadata"].as_object_mut().unwrap().remove("name");
+    for command in ["plan", "status"] {
+        let (code, error) = refused(command, &nameless);
+        assert_eq!(code, Some(2), "{error}");
+        assert!(
+            error.contains("metadata.name of the KubeadmControlPlane is missing; add it"),
+            "{error}"
+        );
     }
 }
 

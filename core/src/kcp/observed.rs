@@ -318,6 +318,11 @@ impl ReadObject {
                 if let Some(field) = fields.find(|field| !known.contains(&field.as_str())) {
                     return Err(unreadable(object, &format!("unknown field `{field}`")));
                 }
+                let mut names = members.members.iter().map(|member| &member.name);
+                if !members.leader.is_empty() && !names.any(|name| *name == members.leader) {
+                    let reason = format!("leader {:?} must be the name of a member", members.leader);
+                    return Err(unreadable(object, &reason));
+                }
                 Self::EtcdMembers(members)
             }
             // A Machine may refer to an object of any group.

@@ -270,6 +270,34 @@ fn v214_a_machine_that_refers_to_another_kind_is_named_and_not_created_again() {
     assert_eq!(fight(&world, &mut known, Mode::Own, 22..23), [22]);
 }
 
+/// A webhook changed the name in the reference at the creation. The Machine seemed to have lost its
+/// instance, was deleted, and was created again without end.
+#[test]
+fn v270_a_machine_that_refers_to_another_name_is_named_and_not_deleted() {
+    let mut world = World::new(2);
+    world.machines[1]["spec"]["infrastructureRef"]["name"] = json!("other-p-1");
+    world.machines[1]["spec"]["providerID"] = json!("");
+    for mode in [Mode::Own, Mode::Extend] {
+        let plan = plan(&world.state(), mode, now());
+        let changes = plan
+            .steps
+            .iter()
+            .filter(|step| matches!(step.action, Action::Delete | Action::Create(_)));
+        assert_eq!(changes.count(), 0, "{plan:?}");
+    }
+    let own = plan(&world.state(), Mode::Own, now());
+    assert_eq!(reasons(&own), ["MachineNameTaken"]);
+    assert!(
+        own.degraded[0]
+            .message
+            .contains("refers to DevMachinePoolMachine \"other-p-1\""),
+        "{own:?}"
+    );
+    // Without the instance of its name, it has lost its own one.
+    world.instances.remove(1);
+    assert_eq!(world.deleted().as_deref(), Some("p-1"));
+}
+
 /// The provider reports the newest machine as outdated.
 fn report_outdated(world: &mut World) {
     let instance = world.instances.last_mut().unwrap();

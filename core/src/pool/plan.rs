@@ -250,7 +250,9 @@ fn dangling(state: &State, kind: &str, max_in_flight: usize) -> Option<Result<St
             let had_instance = machine.metadata.controller().is_some() || !machine.spec.provider_id.is_empty();
             reference.kind == kind && reference.api_group == *group && had_instance
         };
-        member.instance.is_none() && machines.any(|machine| is_known(machine))
+        // A Machine with the name of an instance may be the one of that instance (V270).
+        let is_other = state.misreferring.contains_key(&member.name);
+        member.instance.is_none() && !is_other && machines.any(|machine| is_known(machine))
     };
     let ids = state.provider_ids();
     let id = |member: &Member| {

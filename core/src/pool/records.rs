@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::action::{Action, Plan, Step, delete, machine_ref, precondition};
+use super::action::{Action, Plan, Step, WaitReason, about, delete, machine_ref, precondition};
 use super::desired;
 use super::state::{Member, State};
 use crate::api::cluster_x_k8s_io::annotation::PAUSED;
@@ -50,7 +50,16 @@ pub(super) fn decide(state: &State, is_held: bool, plan: &mut Plan) {
     // A provider that stops to report the kind of its machines has Machines that are no records.
     let machines = state.members.iter().filter_map(|member| member.machine.as_ref());
     let known: BTreeSet<&str> = machines.map(|machine| machine.spec.provider_id.as_str()).collect();
-    let missing = ids.iter().filter(|id| is_held && !known.contains(**id));
+    let unknown = state.staying().find(|member| !member.is_record() && lacks_id(member));
+    if let (Some(member), false) = (unknown, ids.is_empty()) {
+        let message = format!(
+            "Machine {} has no provider ID yet, so its instance is not known",
+            member.name
+        );
+        plan.waits.push(about(state, member, WaitReason::MachineReady, message));
+    }
+    let may_create = is_held && unknown.is_none();
+    let missing = ids.iter().filter(|id| may_create && !known.contains(**id));
     plan.steps.extend(missing.map(|id| {
         let record = record(state, id);
         Step {
@@ -67,6 +76,12 @@ pub(super) fn decide(state: &State, is_held: bool, plan: &mut Plan) {
     let because = "its instance does not exist any more";
     plan.steps
         .extend(gone.and_then(|member| delete(state, member, because.to_owned())));
+}
+
+/// Whether a Machine of the pool itself has no provider ID yet. Its instance may be any of them.
+fn lacks_id(member: &Member) -> bool {
+    let mut machines = member.machine.iter();
+    machines.any(|machine| machine.metadata.controller().is_some() && machine.spec.provider_id.is_empty())
 }
 
 /// Adds the deletion of all records of a pool whose infrastructure is gone.

@@ -232,6 +232,21 @@ fn v195_an_instance_that_has_a_machine_gets_no_record_while_the_provider_forgets
 }
 
 #[test]
+fn v271_no_record_is_created_while_a_machine_of_the_pool_has_no_provider_id() {
+    let mut world = World::new(2);
+    world.infrastructure["spec"] = json!({"providerIDList": ["dev:///0", "dev:///1"]});
+    world.infrastructure["status"] = json!({"ready": true});
+    world.machines[1]["spec"]["providerID"] = json!("");
+    let plan = world.plan();
+    assert!(created(&plan).is_empty(), "{plan:?}");
+    let message = "Machine p-1 has no provider ID yet, so its instance is not known";
+    assert!(plan.waits.iter().any(|wait| wait.message == message), "{plan:?}");
+    // A Machine that is being deleted does not hold up records.
+    world.delete(1);
+    assert_eq!(created(&world.plan()).len(), 1);
+}
+
+#[test]
 fn records_of_pools_with_long_names_have_valid_names_of_their_own() {
     let (left, right) = ("a".repeat(253), format!("{}b", "a".repeat(252)));
     let names = [

@@ -36,7 +36,7 @@ use crate::cli::documents::{self, Document};
 use crate::cli::observe::ObservedCluster;
 use crate::controllers::{Caches, control_plane_machine_sets, snapshot};
 use crate::dashboard::{Content, Mirrored};
-use crate::runtime::{Caches as RuntimeCaches, View, Watch};
+use crate::runtime::{Caches as RuntimeCaches, View, Watch, served_kind};
 
 /// How long the first page waits for the watches that may lack permissions.
 const FIRST_READ: Duration = Duration::from_secs(5);
@@ -221,7 +221,7 @@ impl Live {
         let mut new = Vec::new();
         for (group, kind) in self.infrastructure_kinds() {
             let resource = match kube::discovery::group(&self.client, &group).await {
-                Ok(served) => served.recommended_kind(&kind),
+                Ok(served) => served_kind(&served, &kind),
                 Err(kube::Error::Discovery(_)) => None,
                 // The API server does not answer now. The kind is looked up again later.
                 Err(_) => continue,

@@ -83,6 +83,8 @@ impl Needed {
 #[derive(Default)]
 struct Registry {
     discovered: BTreeMap<Role, KindInfo>,
+    /// The kinds that the cluster did not serve when they were looked up last.
+    missing: BTreeSet<Role>,
     needed: BTreeMap<ObjectRef, Needed>,
     /// The pool objects' kinds that are watched.
     watched: BTreeSet<(Role, String, bool)>,
@@ -159,13 +161,20 @@ impl Kinds {
             if known.is_some() && !again {
                 continue;
             }
-            match cluster.discover(group, kind).await {
+            let found = cluster.discover(group, kind).await;
+            if let Ok(Some(_)) = found {
+                self.registry().missing.remove(role);
+            }
+            match found {
                 Ok(Some(found)) if known.as_ref() != Some(&found) => {
                     self.registry().discovered.insert(role.clone(), found);
                     is_new = true;
                 }
                 Ok(Some(_)) => {}
-                Ok(None) => tracing::debug!(group, kind, %pool, "the cluster does not serve the kind"),
+                Ok(None) if self.registry().missing.insert(role.clone()) => tracing::warn!(
+                    group, kind, %pool, "the cluster does not serve the kind; pools that name it wait for it"
+                ),
+                Ok(None) => {}
                 Err(error) => tracing::warn!(group, kind, %pool, %error, "discovery of the kind failed"),
             }
         }
