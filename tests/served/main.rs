@@ -25,7 +25,7 @@ use std::thread;
 
 use capstan_sandbox::simulation::FaultRates;
 use faults::Rates;
-use world::{Outcome, Plan};
+use world::{Disturbance, Outcome, Plan};
 
 /// The number of seeds. Half of them have three machines, and half have five.
 const SEEDS: u64 = 16;
@@ -85,6 +85,17 @@ fn a_rollout_without_faults_replaces_every_machine_once() {
         assert_eq!(outcome.created, replicas, "{}", outcome.trace.join("\n"));
         assert_eq!(outcome.deleted, replicas, "{}", outcome.trace.join("\n"));
     }
+}
+
+#[test]
+fn a_process_takes_the_lease_of_a_dead_holder_once_it_has_expired() {
+    let outcome = world::run(&Plan {
+        rates: Rates::default(),
+        disturbances: vec![(60, Disturbance::DeadLeader)],
+        ..Plan::of(0)
+    });
+    assert_eq!(outcome.violation, None, "{}", outcome.trace.join("\n"));
+    assert_eq!((outcome.created, outcome.deleted), (3, 3));
 }
 
 #[test]

@@ -43,7 +43,7 @@ const NEW_TYPE: &str = "m6i.2xlarge";
 /// A disturbance of the processes or the cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Disturbance {
-    /// A process is killed, and restarts after this many seconds, or once its Lease has expired.
+    /// A process is killed, and restarts after this many seconds, but not before its Lease expires.
     Kill(usize, u64),
     /// The Lease expires while its holder still believes that it leads.
     LeaseExpires,
@@ -53,6 +53,8 @@ pub(crate) enum Disturbance {
     HistoryCompacted,
     /// A user deletes the machine at this position.
     Delete(usize),
+    /// A late request of a process that was killed takes the Lease.
+    DeadLeader,
 }
 
 /// The plan of a run.
@@ -168,6 +170,8 @@ struct World {
     connection: Connection,
     processes: [Option<Process>; 2],
     started: u32,
+    /// A holder of the Lease that does not run, and the second of this observation.
+    dead_holder: Option<(String, u64)>,
     _provider: Provider,
 }
 
@@ -317,6 +321,7 @@ impl World {
             server,
             processes: [None, None],
             started: 0,
+            dead_holder: None,
             _provider: provider,
             plan,
             connection,
@@ -369,31 +374,57 @@ impl World {
         self.connection.judge.lock().unwrap().record(line);
     }
 
-    /// Kills a process. Returns its identity.
-    fn kill(&mut self, at: usize) -> Option<String> {
-        let process = self.processes[at].take()?;
+    /// Kills a process. Returns whether it ran.
+    fn kill(&mut self, at: usize) -> bool {
+        let Some(process) = self.processes[at].take() else {
+            return false;
+        };
         self.record(&format!("-- {} is killed", process.identity));
         process.connection.is_dead.store(true, Ordering::Relaxed);
         tokio::spawn(process.controllers.stop());
-        Some(process.identity)
+        true
     }
 
-    /// Takes the Lease from its holder; with `of`, only from that holder. Candidates compare the
-    /// Lease with the wall clock, which hardly advances during a run, so it never expires by
-    /// itself.
-    fn expire_lease(&self, of: Option<&str>) {
-        let held = {
-            let api = self.server.api();
-            let leases = all(&api, "coordination.k8s.io", "leases");
-            let holder = leases
-                .first()
-                .and_then(|(_, lease)| lease.pointer("/spec/holderIdentity")?.as_str());
-            holder.is_some_and(|holder| of.is_none_or(|of| of == holder))
-        };
-        if held {
-            self.record("-- the Lease expires");
-            let spec = json!({"spec": {"holderIdentity": null}});
+    fn lease_holder(&self) -> Option<String> {
+        let api = self.server.api();
+        let leases = all(&api, "coordination.k8s.io", "leases");
+        let holder = leases.first()?.1.pointer("/spec/holderIdentity")?.as_str()?;
+        Some(holder.to_owned())
+    }
+
+    /// Writes the holder of the Lease, if there is a Lease.
+    fn set_lease_holder(&self, holder: Option<&str>) {
+        let exists = !all(&self.server.api(), "coordination.k8s.io", "leases").is_empty();
+        if exists {
+            let spec = json!({"spec": {"holderIdentity": holder}});
             patch(&self.server, "leases", LEASE, Part::Main, spec);
+        }
+    }
+
+    /// Takes the Lease from its holder.
+    fn expire_lease(&self) {
+        if self.lease_holder().is_some() {
+            self.record("-- the Lease expires");
+            self.set_lease_holder(None);
+        }
+    }
+
+    /// Takes the Lease from a process that has not run for the duration of the Lease. Candidates
+    /// compare the Lease with the wall clock, which hardly advances during a run, so the Lease does
+    /// not expire by itself. A late request can take it for a process that was killed.
+    fn expire_lease_of_a_dead_holder(&mut self, now: u64) {
+        let runs = |holder: &String| {
+            let mut running = self.processes.iter().flatten();
+            running.any(|process| process.identity == *holder)
+        };
+        let dead = self.lease_holder().filter(|holder| !runs(holder));
+        let since = match (&self.dead_holder, &dead) {
+            (Some((known, since)), Some(dead)) if known == dead => *since,
+            _ => now,
+        };
+        self.dead_holder = dead.map(|dead| (dead, since));
+        if now >= since + TERM.as_secs() && self.dead_holder.take().is_some() {
+            self.expire_lease();
         }
     }
 
@@ -405,7 +436,7 @@ impl World {
         let edit = json!({"spec": {"template": template}});
         patch(&self.server, "controlplanemachinesets", "cluster", Part::Main, edit);
         let mut disturbances: Vec<(u64, Disturbance)> = self.plan.disturbances.clone();
-        let mut restarts: BTreeMap<u64, Vec<(usize, String)>> = BTreeMap::new();
+        let mut restarts: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         let mut violation = None;
         loop {
             sleep(Duration::from_secs(1)).await;
@@ -419,9 +450,9 @@ impl World {
                 self.disturb(disturbance, now, &mut restarts);
             }
             self.restart_crashed(now, &mut restarts);
+            self.expire_lease_of_a_dead_holder(now);
             let due: Vec<u64> = restarts.range(..=now).map(|(at, _)| *at).collect();
-            for (at, killed) in due.into_iter().filter_map(|at| restarts.remove(&at)).flatten() {
-                self.expire_lease(Some(&killed));
+            for at in due.into_iter().filter_map(|at| restarts.remove(&at)).flatten() {
                 if self.processes[at].is_none() {
                     self.start(at);
                 }
@@ -447,7 +478,7 @@ impl World {
     }
 
     /// Schedules the restart of processes that a fault of a request has killed.
-    fn restart_crashed(&mut self, now: u64, restarts: &mut BTreeMap<u64, Vec<(usize, String)>>) {
+    fn restart_crashed(&mut self, now: u64, restarts: &mut BTreeMap<u64, Vec<usize>>) {
         for at in 0..self.processes.len() {
             let process = self.processes[at].as_ref();
             if process.is_some_and(|process| process.connection.is_dead.load(Ordering::Relaxed)) {
@@ -456,15 +487,19 @@ impl World {
         }
     }
 
-    fn disturb(&mut self, disturbance: Disturbance, now: u64, restarts: &mut BTreeMap<u64, Vec<(usize, String)>>) {
+    fn disturb(&mut self, disturbance: Disturbance, now: u64, restarts: &mut BTreeMap<u64, Vec<usize>>) {
         match disturbance {
             Disturbance::Kill(at, delay) => {
-                if let Some(killed) = self.kill(at) {
+                if self.kill(at) {
                     let restart = now + delay.max(TERM.as_secs());
-                    restarts.entry(restart).or_default().push((at, killed));
+                    restarts.entry(restart).or_default().push(at);
                 }
             }
-            Disturbance::LeaseExpires => self.expire_lease(None),
+            Disturbance::LeaseExpires => self.expire_lease(),
+            Disturbance::DeadLeader => {
+                self.record("-- a late request of a killed process takes the Lease");
+                self.set_lease_holder(Some("capstan-0-0"));
+            }
             Disturbance::WatchesBreak => {
                 self.record("-- every watch breaks");
                 self.server.cut_watches();
