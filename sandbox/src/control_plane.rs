@@ -35,6 +35,7 @@ mod webhook;
 
 pub use audit::AuditEvent;
 pub use binaries::Binaries;
+pub(crate) use kubectl::KubectlCall;
 pub use kubectl::{Editor, Kubectl, Output};
 pub use plane::{ControlPlane, Options};
 pub use process::Process;

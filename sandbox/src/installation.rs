@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::control_plane::{ControlPlane, Output, Process, free_port, point_at, wait_until};
+use crate::control_plane::{Binaries, ControlPlane, KubectlCall, Output, Process, free_port, point_at, wait_until};
 
 /// The deadline of each wait, also on a loaded machine. A failure is noticed at once.
 const SOON: Duration = Duration::from_secs(60);
@@ -28,6 +28,8 @@ pub struct Cluster {
     kubectl: PathBuf,
     kubeconfig: Option<PathBuf>,
     context: Option<String>,
+    /// The binaries and the folder of a control plane of the sandbox.
+    plane: Option<(Binaries, PathBuf)>,
 }
 
 impl Cluster {
@@ -40,6 +42,7 @@ impl Cluster {
             kubectl: plane.binaries().kubectl.clone(),
             kubeconfig: Some(plane.kubeconfig()?),
             context: None,
+            plane: Some((plane.binaries().clone(), plane.folder().to_owned())),
         })
     }
 
@@ -50,6 +53,7 @@ impl Cluster {
             kubectl,
             kubeconfig,
             context: Some(context.to_owned()),
+            plane: None,
         }
     }
 
@@ -86,6 +90,13 @@ impl Cluster {
     /// # Errors
     /// kubectl cannot be started.
     pub async fn run(&self, arguments: &[&str], stdin: &str) -> Result<Output> {
+        if let (Some((binaries, home)), Some(kubeconfig)) = (&self.plane, &self.kubeconfig) {
+            let scratch = tempfile::tempdir_in(home).context("creating a folder for kubectl")?;
+            let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+            let call = KubectlCall::new(arguments, scratch.path(), home, stdin)?;
+            let kubeconfig = kubeconfig.display().to_string();
+            return call.with("KUBECONFIG", kubeconfig).run(binaries).await;
+        }
         let mut command = self.kubectl();
         command.args(arguments);
         run(command, stdin).await

@@ -9,7 +9,7 @@
 )]
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -94,6 +94,109 @@ async fn kubectl_applies_and_edits_as_at_a_terminal() {
         refused.opened[1]
     );
     assert!(refused.stderr.contains("configmaps \"a\" is invalid"), "{refused}");
+}
+
+/// Calls of kubectl run in sessions. This test compares them with kubectl in a process of its own.
+#[tokio::test]
+async fn a_session_answers_as_kubectl_in_its_own_process() {
+    let plane = ControlPlane::shared().await.unwrap();
+    let namespace = plane.namespace("session").await.unwrap();
+    let kubeconfig = plane.kubeconfig_for("alice", &[]).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let calls: [(&[&str], &str); 9] = [
+        (&["version", "--client"], ""),
+        (&["auth", "can-i", "create", "pods"], ""),
+        (&["get", "pods"], ""),
+        (&["get", "nothing"], ""),
+        (&["get", "--no-such-flag"], ""),
+        (&["no-such-command"], ""),
+        (
+            &["create", "-f", "-", "--dry-run=client", "-o", "yaml"],
+            "{kind: ConfigMap",
+        ),
+        (&["create", "configmap", "a", "--dry-run=client", "-o", "yaml"], ""),
+        // A warning of kubectl itself.
+        (
+            &[
+                "delete",
+                "pods",
+                "--all-namespaces",
+                "-n",
+                &namespace,
+                "--all",
+                "--dry-run=client",
+            ],
+            "",
+        ),
+    ];
+    for (arguments, stdin) in calls {
+        let call = plane.kubectl().with_kubeconfig(&kubeconfig).args(arguments.to_vec());
+        let in_session = call.stdin(stdin).run().await.unwrap();
+        let mut own = Command::new(&plane.binaries().kubectl);
+        own.args(arguments)
+            .env_clear()
+            .env("HOME", home.path())
+            .env("KUBECONFIG", &kubeconfig);
+        let own = own.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut own = own.spawn().unwrap();
+        own.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
+        let own = own.wait_with_output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert_eq!(
+            (in_session.status, in_session.stdout, in_session.stderr),
+            (own.status.code().unwrap(), text(&own.stdout), text(&own.stderr)),
+            "{arguments:?}"
+        );
+    }
+}
+
+/// A session keeps nothing of a call for the next one.
+#[tokio::test]
+async fn sessions_keep_no_users_streams_and_warnings_of_earlier_calls() {
+    let plane = ControlPlane::shared().await.unwrap();
+    let namespace = plane.namespace("sessions").await.unwrap();
+    let who = |user: &'static str| {
+        plane
+            .kubectl()
+            .as_user(user, &[])
+            .args(["auth", "whoami", "-o", "name"])
+    };
+    let pod = format!(
+        "{{apiVersion: v1, kind: Pod, metadata: {{name: a, namespace: {namespace}}}, spec: {{\
+         containers: [{{name: a, image: a}}], nodeSelector: {{beta.kubernetes.io/os: linux}}}}}}"
+    );
+    let create = ["create", "-f", "-", "--dry-run=server", "-o", "name"];
+    for _ in 0..3 {
+        let warned = plane.kubectl().args(create).stdin(pod.clone()).run();
+        let (alice, bob, warned) = tokio::join!(who("alice").run(), who("bob").run(), warned);
+        let (alice, bob, warned) = (alice.unwrap(), bob.unwrap(), warned.unwrap());
+        for (user, output) in [("alice", alice), ("bob", bob)] {
+            let whole = plane
+                .kubectl()
+                .as_user(user, &[])
+                .args(["auth", "whoami", "-o", "json"])
+                .run();
+            let whole = whole.await.unwrap();
+            assert!(whole.stdout.contains(&format!("\"username\": \"{user}\"")), "{whole}");
+            assert!(output.success() && output.stderr.is_empty(), "{output}");
+        }
+        assert_eq!(warned.stdout, "pod/a\n", "{warned}");
+        assert_eq!(warned.stderr.matches("Warning: ").count(), 1, "{warned}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_does_not_disturb_the_next_one() {
+    let plane = ControlPlane::shared().await.unwrap();
+    let namespace = plane.namespace("given-up").await.unwrap();
+    let watch = ["get", "configmaps", "--watch", "-n", &namespace];
+    let watching = tokio::time::timeout(Duration::from_secs(3), plane.kubectl().args(watch).run()).await;
+    assert!(watching.is_err(), "{watching:?}");
+    let next = plane
+        .kubectl()
+        .args(["get", "namespace", &namespace, "-o", "name"])
+        .run();
+    assert_eq!(next.await.unwrap().stdout, format!("namespace/{namespace}\n"));
 }
 
 #[tokio::test]

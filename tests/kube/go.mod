@@ -1,5 +1,5 @@
 // Pins the control plane of the tests and of `make run`, which is built from published modules.
-// `sandbox/src/control_plane/build.rs` builds the four tools below once, into a cache.
+// `sandbox/src/control_plane/build.rs` builds the tools below, and `session`, once, into a cache.
 module capstan.dev/tests/kube
 
 go 1.26.0

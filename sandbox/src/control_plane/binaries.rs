@@ -1,5 +1,5 @@
-//! Decides where the four binaries come from: `KUBEBUILDER_ASSETS`, the cache under `target/kube`,
-//! or a build with Go.
+//! Decides where the binaries come from: `KUBEBUILDER_ASSETS`, the cache under `target/kube`, or a
+//! build with Go.
 //!
 //! It must never replace a folder that the user named by another one without an error, and never
 //! start a build that cannot finish.
@@ -24,6 +24,9 @@ pub struct Binaries {
     pub kube_controller_manager: PathBuf,
     /// The command line client.
     pub kubectl: PathBuf,
+    /// The same client, for many calls in one process. `None` if `KUBEBUILDER_ASSETS` names a
+    /// folder, whose kubectl may have another version, and if it cannot be built without Go.
+    pub kubectl_session: Option<PathBuf>,
 }
 
 impl Binaries {
@@ -40,25 +43,32 @@ impl Binaries {
 
     pub(super) fn locate_in(places: &Places) -> Result<Self> {
         let cache = cache_folder(places)?;
-        let candidates = Tool::ALL
+        let candidates = Tool::REQUIRED
             .into_iter()
             .map(|tool| candidate(tool, places, &cache))
             .collect::<Result<Vec<PathBuf>>>()?;
-        let missing: Vec<Tool> = Tool::ALL
+        let mut missing: Vec<Tool> = Tool::REQUIRED
             .into_iter()
             .zip(&candidates)
             .filter(|(_, path)| !path.is_file())
             .map(|(tool, _)| tool)
             .collect();
-        if !missing.is_empty() {
-            let Some(go) = places.on_path("go") else {
-                let names: Vec<&str> = missing.iter().map(|tool| tool.file_name()).collect();
-                bail!(
-                    "the control plane needs {}: install Go 1.26 or newer (https://go.dev/dl), which builds them once, or set \
-                     KUBEBUILDER_ASSETS to a folder that holds them",
-                    names.join(", ")
-                );
-            };
+        let go = places.on_path("go");
+        if go.is_none() && !missing.is_empty() {
+            let names: Vec<&str> = missing.iter().map(|tool| tool.file_name()).collect();
+            bail!(
+                "the control plane needs {}: install Go 1.26 or newer (https://go.dev/dl), which builds them once, or set \
+                 KUBEBUILDER_ASSETS to a folder that holds them",
+                names.join(", ")
+            );
+        }
+        let session = cache.join(Tool::KubectlSession.file_name());
+        let can_have_session = places.assets.is_none() && (go.is_some() || session.is_file());
+        let kubectl_session = can_have_session.then_some(session);
+        if kubectl_session.as_ref().is_some_and(|path| !path.is_file()) {
+            missing.push(Tool::KubectlSession);
+        }
+        if let Some(go) = go.filter(|_| !missing.is_empty()) {
             build::build(&go, &module_folder(), &cache, &missing)?;
         }
         match <[PathBuf; 4]>::try_from(candidates) {
@@ -67,6 +77,7 @@ impl Binaries {
                 kube_apiserver,
                 kube_controller_manager,
                 kubectl,
+                kubectl_session,
             }),
             Err(paths) => bail!("expected one path for each tool, got {paths:?}"),
         }
@@ -106,12 +117,12 @@ fn candidate(tool: Tool, places: &Places, cache: &Path) -> Result<PathBuf> {
     )
 }
 
-/// `target/kube/<key>`. The key is a hash of the recipe, of `go.mod` and of `go.sum`, without their
-/// comments.
+/// `target/kube/<key>`. The key is a hash of the recipe, of `go.mod`, of `go.sum`, and of the
+/// program of sessions, without their comments.
 fn cache_folder(places: &Places) -> Result<PathBuf> {
     let mut hash = Sha256::new();
     hash.update(build::RECIPE);
-    for name in ["go.mod", "go.sum"] {
+    for name in ["go.mod", "go.sum", "session/main.go"] {
         let path = module_folder().join(name);
         let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
         for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
@@ -155,6 +166,7 @@ mod tests {
         let target = folder_with(&[]);
         let found = Binaries::locate_in(&places(Some(assets.path()), &[path.path()], target.path())).unwrap();
         assert_eq!(found.kubectl, assets.path().join("kubectl"));
+        assert_eq!(found.kubectl_session, None);
         assert_eq!(
             found.kube_controller_manager,
             path.path().join("kube-controller-manager")
@@ -192,7 +204,7 @@ mod tests {
         let here = places(None, &[], target.path());
         let cache = cache_folder(&here).unwrap();
         std::fs::create_dir_all(&cache).unwrap();
-        for tool in Tool::ALL {
+        for tool in Tool::REQUIRED.into_iter().chain([Tool::KubectlSession]) {
             std::fs::write(cache.join(tool.file_name()), "").unwrap();
         }
         assert_eq!(Binaries::locate_in(&here).unwrap().folder(), cache);

@@ -32,7 +32,7 @@ pub(super) fn build(go: &Path, module: &Path, cache: &Path, tools: &[Tool]) -> R
     for (index, tool) in missing.iter().enumerate() {
         let name = tool.file_name();
         report(&format!(
-            "building {name} with Go, {} of {} (all four take about four minutes, once)",
+            "building {name} with Go, {} of {} (all of them take about four minutes, once)",
             index + 1,
             missing.len()
         ));

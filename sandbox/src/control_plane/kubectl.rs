@@ -1,21 +1,20 @@
 //! Runs kubectl as a user, with a script as the editor of `kubectl edit`.
 
+mod call;
+mod session;
+
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, Write as _};
+use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
+pub(crate) use self::call::KubectlCall;
+use super::binaries::Binaries;
 use super::kubeconfig::{ADMIN, MASTERS};
-use super::plane::{ControlPlane, HEAP_GROWTH};
-use super::process::{Tether, spawn_tethered};
-
-/// The time after which a call of kubectl fails. kubectl itself has no deadline.
-const DEADLINE: Duration = Duration::from_secs(120);
+use super::plane::ControlPlane;
 
 /// A builder for one call of kubectl.
 #[must_use = "kubectl runs only when `run` is called"]
@@ -185,81 +184,34 @@ impl Kubectl<'_> {
             Some(path) => path.clone(),
             None => self.plane.kubeconfig_for(&self.user, &groups)?,
         };
-        let scratch = tempfile::tempdir_in(self.plane.folder()).context("creating a folder for kubectl")?;
-        let mut stdin = tempfile::tempfile().context("creating the input of kubectl")?;
-        stdin
-            .write_all(self.stdin.as_bytes())
-            .context("writing the input of kubectl")?;
-        stdin.rewind().context("writing the input of kubectl")?;
-        let mut stdout = tempfile::tempfile().context("creating a file for the output of kubectl")?;
-        let mut stderr = tempfile::tempfile().context("creating a file for the output of kubectl")?;
-
-        let mut command = Command::new(&self.plane.binaries.kubectl);
-        command
-            .args(&self.arguments)
-            .current_dir(scratch.path())
-            // The configuration of the user must not affect a test.
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            // The calls share the discovery cache in this folder.
-            .env("HOME", self.plane.folder())
-            .env("TMPDIR", scratch.path())
-            .env("KUBECONFIG", kubeconfig)
-            .env("GOGC", HEAP_GROWTH)
-            .stdin(stdin)
-            .stdout(Stdio::from(
-                stdout.try_clone().context("opening the output of kubectl")?,
-            ))
-            .stderr(Stdio::from(
-                stderr.try_clone().context("opening the output of kubectl")?,
-            ));
+        let home = self.plane.folder();
+        let scratch = tempfile::tempdir_in(home).context("creating a folder for kubectl")?;
+        let mut call = KubectlCall::new(self.arguments, scratch.path(), home, &self.stdin)?
+            .with("KUBECONFIG", kubeconfig.display().to_string());
         if let Some(editor) = &self.editor {
             // A shell runs the script. Executing a file that was just written could fail with
             // ETXTBSY.
             let script = editor.write(scratch.path())?;
-            command
-                .env("SHELL", "/bin/sh")
-                .env("KUBE_EDITOR", format!("sh '{script}'"));
+            call = call
+                .with("SHELL", "/bin/sh")
+                .with("KUBE_EDITOR", format!("sh '{script}'"));
         }
-        let child = spawn_tethered(command, Tether::SERVER).context("starting kubectl")?;
-        let status = Running(child).end(&self.arguments).await?;
-        let mut output = Output {
-            status,
-            stdout: String::new(),
-            stderr: String::new(),
-            opened: opened(scratch.path()),
+        call.run(&self.plane.binaries).await
+    }
+}
+
+impl KubectlCall {
+    /// Runs the call in a session, if there is the program. A failure of kubectl is an [`Output`],
+    /// not an error.
+    ///
+    /// # Errors
+    /// kubectl cannot be started, or does not end within two minutes.
+    pub(crate) async fn run(&self, binaries: &Binaries) -> Result<Output> {
+        let status = match &binaries.kubectl_session {
+            Some(program) => session::run(program, self).await?,
+            None => self.start(&binaries.kubectl)?.end(self).await?,
         };
-        for (file, text) in [(&mut stdout, &mut output.stdout), (&mut stderr, &mut output.stderr)] {
-            file.rewind().context("reading the output of kubectl")?;
-            file.read_to_string(text).context("reading the output of kubectl")?;
-        }
-        Ok(output)
-    }
-}
-
-/// A running kubectl. Dropping it kills the process.
-struct Running(Child);
-
-impl Running {
-    async fn end(mut self, arguments: &[String]) -> Result<i32> {
-        let began = Instant::now();
-        loop {
-            if let Some(status) = self.0.try_wait().context("waiting for kubectl")? {
-                return Ok(status.code().unwrap_or(-1));
-            }
-            if began.elapsed() > DEADLINE {
-                bail!("kubectl {} did not end within {DEADLINE:?}", arguments.join(" "));
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Both calls do nothing if the process has exited.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.output(status)
     }
 }
 
@@ -284,10 +236,4 @@ impl Editor {
         }
         Ok(folder.join("editor").display().to_string())
     }
-}
-
-fn opened(folder: &Path) -> Vec<String> {
-    (1..)
-        .map_while(|number| fs::read_to_string(folder.join(format!("opened-{number}"))).ok())
-        .collect()
 }

@@ -8,10 +8,13 @@ pub(super) enum Tool {
     ApiServer,
     ControllerManager,
     Kubectl,
+    /// Runs many calls of kubectl in one process.
+    KubectlSession,
 }
 
 impl Tool {
-    pub(super) const ALL: [Self; 4] = [Self::Etcd, Self::ApiServer, Self::ControllerManager, Self::Kubectl];
+    /// The binaries that a control plane needs.
+    pub(super) const REQUIRED: [Self; 4] = [Self::Etcd, Self::ApiServer, Self::ControllerManager, Self::Kubectl];
 
     pub(super) fn file_name(self) -> &'static str {
         match self {
@@ -19,6 +22,7 @@ impl Tool {
             Self::ApiServer => "kube-apiserver",
             Self::ControllerManager => "kube-controller-manager",
             Self::Kubectl => "kubectl",
+            Self::KubectlSession => "kubectl-session",
         }
     }
 
@@ -29,6 +33,7 @@ impl Tool {
             Self::ApiServer => "k8s.io/kubernetes/cmd/kube-apiserver",
             Self::ControllerManager => "k8s.io/kubernetes/cmd/kube-controller-manager",
             Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
+            Self::KubectlSession => "./session",
         }
     }
 }
