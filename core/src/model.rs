@@ -1,5 +1,6 @@
 //! The types that all modules share. Nothing here depends on a kind, a rule or an API server.
 
+mod api_server;
 mod conditions;
 mod edit;
 mod link;
@@ -19,6 +20,7 @@ mod stored;
 mod verdict;
 mod violation;
 
+pub use api_server::ApiServer;
 pub use conditions::{NewCondition, StoredCondition, merge_conditions, standard_conditions};
 pub use edit::{Edit, Operation, Propagation, User};
 pub use link::{DOCUMENTATION, has_link, refusal_link, rule_link};

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use capstan_core::api::kind::KindInfo;
+use capstan_core::model::ApiServer;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -166,11 +167,10 @@ pub trait ManagedClusters: ClusterReader {
         object: &Value,
     ) -> impl Future<Output = Result<(), AccessError>> + Send;
 
-    /// When the certificate of the API server at an address expires. The address is one of a
-    /// machine of the cluster, with a port.
+    /// When the certificate of an API server of the cluster expires.
     fn serving_expiry(
         &self,
         cluster: &ManagedCluster,
-        address: &str,
+        server: &ApiServer,
     ) -> impl Future<Output = Result<Timestamp, AccessError>> + Send;
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use capstan_core::api::kind::{KindInfo, Scope};
+use capstan_core::model::ApiServer;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::http;
 use jiff::Timestamp;
@@ -26,8 +27,7 @@ use tokio::time::Instant;
 
 use super::cluster::{AccessError, ClusterReader, ManagedCluster, ManagedClusters};
 use super::etcd::{EtcdAccess, EtcdRoute, ManagedEtcd, ManagedEtcdError, MembersReport, Way, credentials};
-use super::expiry::serving_expiry;
-use super::kubeconfig;
+use super::{expiry, kubeconfig};
 
 /// Limits of connections.
 #[derive(Clone, Debug)]
@@ -472,12 +472,19 @@ impl ManagedClusters for Connections {
         }
     }
 
-    async fn serving_expiry(&self, cluster: &ManagedCluster, address: &str) -> Result<Timestamp, AccessError> {
+    async fn serving_expiry(&self, cluster: &ManagedCluster, server: &ApiServer) -> Result<Timestamp, AccessError> {
         let stored = self.kubeconfig(cluster).await?;
         let config = kubeconfig::parse(&stored).await;
         let config = config.map_err(|reason| unusable(cluster, reason))?;
-        let asked = serving_expiry(address, config.root_cert.unwrap_or_default()).await;
-        asked.map_err(|reason| unreachable_cluster(cluster, format!("the API server at {address}: {reason}")))
+        let forward = match self.settings.etcd_route {
+            EtcdRoute::PortForward => {
+                let client = self.client(cluster, &self.connection(cluster)).await?;
+                Some(expiry::forward(client, server))
+            }
+            EtcdRoute::Advertised | EtcdRoute::ApiServer => None,
+        };
+        let asked = expiry::serving_expiry(server, forward, config.root_cert.unwrap_or_default()).await;
+        asked.map_err(|reason| unreachable_cluster(cluster, format!("the API server at {server}: {reason}")))
     }
 }
 

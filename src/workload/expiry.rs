@@ -1,27 +1,45 @@
 //! When the certificate of an API server of a managed cluster expires.
 //!
 //! The certificate must be signed by the authority of the cluster, and must contain the address.
-//! Nothing is sent after the handshake.
+//! Nothing is sent after the handshake. The connection goes to the address, or through the API
+//! server of the cluster to the pod that kubeadm runs for this API server.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use capstan_core::model::ApiServer;
 use jiff::Timestamp;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+
+use super::etcd::Forward;
 
 /// The deadline for the connection with its handshake.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// When the certificate expires of the server at `address`, which is an IP address or a name with a
-/// port.
+/// The namespace of the pods of kubeadm.
+const SYSTEM: &str = "kube-system";
+
+/// A port-forward to an API server, with a client of its cluster.
+pub(super) fn forward(client: kube::Client, server: &ApiServer) -> Forward {
+    Forward::new(client, SYSTEM, &format!("kube-apiserver-{}", server.node), server.port)
+}
+
+/// When the certificate of an API server expires. Without `forward`, the connection goes to its
+/// address.
 ///
 /// # Errors
 /// The server does not answer, or it has no certificate of one of the authorities.
-pub(super) async fn serving_expiry(address: &str, authorities: Vec<Vec<u8>>) -> Result<Timestamp, String> {
+pub(super) async fn serving_expiry(
+    server: &ApiServer,
+    forward: Option<Forward>,
+    authorities: Vec<Vec<u8>>,
+) -> Result<Timestamp, String> {
     let mut roots = RootCertStore::empty();
     for authority in authorities {
         let added = roots.add(CertificateDer::from(authority));
@@ -32,23 +50,32 @@ pub(super) async fn serving_expiry(address: &str, authorities: Vec<Vec<u8>>) -> 
         .map_err(|error| error.to_string())?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let host = address.rsplit_once(':').map_or(address, |(host, _port)| host);
-    let host = host.trim_matches(['[', ']']).to_owned();
-    let name = ServerName::try_from(host).map_err(|error| error.to_string())?;
-    let handshake = async {
-        let stream = TcpStream::connect(address).await?;
-        TlsConnector::from(Arc::new(config)).connect(name, stream).await
+    let connector = TlsConnector::from(Arc::new(config));
+    let name = ServerName::try_from(server.host.clone()).map_err(|error| error.to_string())?;
+    let asked = async {
+        match forward {
+            Some(forward) => forward.with(|stream| not_after(connector, name, stream)).await,
+            None => not_after(connector, name, TcpStream::connect(server.to_string()).await?).await,
+        }
     };
-    let stream = match tokio::time::timeout(DEADLINE, handshake).await {
-        Ok(connected) => connected.map_err(|error| error.to_string())?,
+    let seconds = match tokio::time::timeout(DEADLINE, asked).await {
+        Ok(seconds) => seconds.map_err(|error| error.to_string())?,
         Err(_elapsed) => return Err(format!("no connection within {DEADLINE:?}")),
     };
+    Timestamp::from_second(seconds).map_err(|error| error.to_string())
+}
+
+/// When the certificate of the server behind a stream expires, in seconds since 1970.
+async fn not_after<S: AsyncRead + AsyncWrite + Unpin>(
+    connector: TlsConnector,
+    name: ServerName<'static>,
+    stream: S,
+) -> io::Result<i64> {
+    let stream = connector.connect(name, stream).await?;
     let (_, session) = stream.get_ref();
     let leaf = session.peer_certificates().and_then(<[_]>::first);
-    let parsed = leaf.map(|leaf| x509_parser::parse_x509_certificate(leaf));
-    let seconds = match parsed {
-        Some(Ok((_, certificate))) => certificate.validity().not_after.timestamp(),
-        _ => return Err(String::from("the server must have a certificate")),
-    };
-    Timestamp::from_second(seconds).map_err(|error| error.to_string())
+    match leaf.map(|leaf| x509_parser::parse_x509_certificate(leaf)) {
+        Some(Ok((_, certificate))) => Ok(certificate.validity().not_after.timestamp()),
+        _ => Err(io::Error::other("the server must have a certificate")),
+    }
 }

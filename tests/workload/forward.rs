@@ -4,9 +4,11 @@
 use std::time::Duration;
 
 use capstan::workload::{
-    CLIENT_URLS, Connections, EtcdRoute, ManagedCluster, ManagedEtcd as _, ManagedEtcdError, Settings,
+    CLIENT_URLS, Connections, EtcdRoute, ManagedCluster, ManagedClusters as _, ManagedEtcd as _, ManagedEtcdError,
+    Settings,
 };
-use capstan_sandbox::control_plane::{ControlPlane, Options, wait_until};
+use capstan_core::model::ApiServer;
+use capstan_sandbox::control_plane::{ControlPlane, Options, free_port, wait_until};
 use capstan_sandbox::neighbours::kubelet::Kubelet;
 use serde_json::{Value, json};
 
@@ -49,7 +51,10 @@ async fn prepare(plane: &ControlPlane, members: &Members) {
             "spec": {"nodeName": name, "containers": [{"name": "etcd", "image": "etcd"}]},
         });
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
-        create(plane, &[node, pod]).await;
+        let mut api_server = pod.clone();
+        api_server["metadata"]["name"] = format!("kube-apiserver-{name}").into();
+        api_server["metadata"]["labels"] = json!({"component": "kube-apiserver", "tier": "control-plane"});
+        create(plane, &[node, pod, api_server]).await;
     }
 }
 
@@ -71,6 +76,40 @@ async fn tunnels(plane: &ControlPlane) -> usize {
     let name = "apiserver_stream_tunnel_requests_total{code=\"101\"} ";
     let count = metrics.stdout.lines().find_map(|line| line.strip_prefix(name));
     count.map_or(0, |count| count.parse().unwrap())
+}
+
+/// The pod of each member stands for one of an API server, too: the kubelet forwards each port.
+async fn the_certificate_of_an_api_server_is_read(
+    plane: &ControlPlane,
+    connections: &Connections,
+    cluster: &ManagedCluster,
+) {
+    let (host, port) = plane.url().rsplit_once(':').unwrap();
+    let mut server = ApiServer {
+        node: NAMES[0].to_owned(),
+        host: host.trim_start_matches("https://").to_owned(),
+        port: port.parse().unwrap(),
+    };
+    let before = tunnels(plane).await;
+    let forwarded = connections.serving_expiry(cluster, &server).await.unwrap();
+    assert_eq!(tunnels(plane).await, before + 1);
+    let direct = Connections::new(&plane.client().await.unwrap(), Settings::default());
+    assert_eq!(direct.serving_expiry(cluster, &server).await.unwrap(), forwarded);
+
+    server.host = NOWHERE.to_owned();
+    let other = connections
+        .serving_expiry(cluster, &server)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(other.contains("not valid for name"), "{other}");
+    server.port = free_port().unwrap();
+    let silent = connections
+        .serving_expiry(cluster, &server)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(silent.contains("port-forward to pod kube-apiserver-"), "{silent}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,6 +140,7 @@ async fn members_without_a_route_are_reached_through_the_api_server_and_the_kube
     move_to(&plane, &without_websocket).await;
     assert_eq!(connections.members(&cluster).await.unwrap(), report);
     assert_eq!(tunnels(&plane).await, 3, "one for each member");
+    the_certificate_of_an_api_server_is_read(&plane, &connections, &cluster).await;
     let old = report.leader().unwrap().to_owned();
     let others: Vec<String> = NAMES
         .iter()

@@ -1,5 +1,5 @@
-//! When the certificate of the API server of a machine expires: the address of that API server, and
-//! how the time is stored for `spec.rollout.before`.
+//! When the certificate of the API server of a machine expires: which API server it is, and how the
+//! time is stored for `spec.rollout.before`.
 //!
 //! Cluster API copies the stored time into the status of the Machine. kubeadm issues the
 //! certificate once, when the machine joins.
@@ -9,30 +9,32 @@ use serde_json::{Value, json};
 
 use super::kube_proxy::precondition;
 use super::state::MachineState;
+use crate::model::ApiServer;
 
 /// The annotation of a KubeadmConfig with the time.
 pub const EXPIRY: &str = "machine.cluster.x-k8s.io/certificates-expiry";
 /// The default port of an API server.
-const PORT: u64 = 6443;
+const PORT: u16 = 6443;
 
-/// Where the API server of a machine answers; `None` if the time is stored, or if the machine has
-/// no address.
-pub fn address(machine: &MachineState, config: &Value) -> Option<String> {
+/// The API server of a machine whose certificate must be read; `None` if the time is stored, or if
+/// the machine has no Node or no address.
+pub fn api_server(machine: &MachineState, config: &Value) -> Option<ApiServer> {
     let annotations = config.pointer("/metadata/annotations");
     let is_known = annotations.is_some_and(|annotations| annotations.get(EXPIRY).is_some());
     if is_known || machine.is_deleting() {
         return None;
     }
-    let _has_joined = machine.node()?;
+    let node = machine.node()?.to_owned();
     let addresses = machine.machine.status.unknown_fields.get("addresses")?.as_array()?;
     let is_internal = |address: &&Value| address.get("type").and_then(Value::as_str) == Some("InternalIP");
     let host = addresses.iter().find(is_internal)?.get("address")?.as_str()?;
     let ports = ["/spec/initConfiguration", "/spec/joinConfiguration/controlPlane"];
     let ports = ports.map(|side| config.pointer(&format!("{side}/localAPIEndpoint/bindPort"))?.as_u64());
-    let port = ports.into_iter().flatten().find(|port| *port != 0).unwrap_or(PORT);
-    Some(match host.contains(':') {
-        true => format!("[{host}]:{port}"),
-        false => format!("{host}:{port}"),
+    let set = ports.into_iter().flatten().find(|port| *port != 0);
+    Some(ApiServer {
+        node,
+        host: host.to_owned(),
+        port: set.map_or(Some(PORT), |port| u16::try_from(port).ok())?,
     })
 }
 
@@ -54,7 +56,7 @@ mod tests {
     use crate::kcp::samples::World;
 
     fn address_of(world: &World, config: &Value) -> Option<String> {
-        address(&world.state().machines[0], config)
+        api_server(&world.state().machines[0], config).map(|server| server.to_string())
     }
 
     #[test]
@@ -86,6 +88,6 @@ mod tests {
         world.delete(0);
         assert_eq!(address_of(&world, &json!({})), None);
         world.without_node(1);
-        assert_eq!(address(&world.state().machines[1], &json!({})), None);
+        assert_eq!(api_server(&world.state().machines[1], &json!({})), None);
     }
 }

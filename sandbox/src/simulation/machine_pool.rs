@@ -28,6 +28,7 @@ use capstan_core::api::cluster_x_k8s_io::machine_pool::MachinePool;
 use capstan_core::api::infrastructure_cluster_x_k8s_io::Infrastructure;
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds::{CLUSTER_API_CLUSTERS, CLUSTER_API_MACHINES, MACHINE_POOLS};
+use capstan_core::model::ApiServer;
 use capstan_core::pool::Mode;
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
@@ -191,7 +192,7 @@ impl ManagedClusters for NoClusters {
         Err(none(cluster))
     }
 
-    async fn serving_expiry(&self, cluster: &ManagedCluster, _address: &str) -> Result<Timestamp, AccessError> {
+    async fn serving_expiry(&self, cluster: &ManagedCluster, _server: &ApiServer) -> Result<Timestamp, AccessError> {
         Err(none(cluster))
     }
 

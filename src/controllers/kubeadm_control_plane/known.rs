@@ -107,14 +107,14 @@ impl<W: Port> KubeadmControlPlanes<W> {
         let mut is_new = false;
         for machine in &state.machines {
             let config = found.configs.get(&machine.machine.spec.bootstrap.config_ref.name);
-            let Some(address) = config.and_then(|config| expiry::address(machine, &config.value)) else {
+            let Some(server) = config.and_then(|config| expiry::api_server(machine, &config.value)) else {
                 continue;
             };
             let tried = known.expiries.get(machine.name());
             if tried.is_some_and(|(expires, at)| expires.is_some() || now.duration_since(*at) < ASKED_AGAIN) {
                 continue;
             }
-            let asked = self.managed.serving_expiry(managed, &address).await;
+            let asked = self.managed.serving_expiry(managed, &server).await;
             let expires = asked
                 .inspect_err(|error| tracing::warn!(%error, machine = machine.name(), "the expiry of a certificate is not known"))
                 .ok();

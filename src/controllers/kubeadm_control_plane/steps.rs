@@ -143,7 +143,7 @@ fn propagated(found: &Found, known: &Known, desired: &Desired, machine: &Machine
     if let Some(object) = found.configs.get(config)
         && let Some(patch) = metadata_patch(desired, machine, &object.value).or_else(|| {
             let (expires, _) = known.expiries.get(machine.name())?;
-            expiry::address(machine, &object.value)?;
+            expiry::api_server(machine, &object.value)?;
             Some(expiry::patch(&object.value, (*expires)?))
         })
     {

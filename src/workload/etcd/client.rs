@@ -5,12 +5,9 @@
 //! another member than the one it names.
 
 use std::fmt;
-use std::io::Error;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use hyper::http::Uri;
 use hyper::http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
@@ -105,16 +102,7 @@ impl Secured {
 
     async fn dial(self, address: String, forward: Option<Forward>) -> std::io::Result<Box<dyn Stream>> {
         if let Some(forward) = forward {
-            let (stream, report) = forward.open().await?;
-            let mut report = pin!(report.fuse());
-            let secured = tokio::select! {
-                Some(failure) = &mut report => return Err(failure),
-                secured = self.over(stream) => secured,
-            };
-            // The stream ends with the port-forward, and the report says why, unless it was lost in
-            // the library because the kubelet had closed the connection before our first bytes.
-            let reported = |end: &Error| report.now_or_never().flatten().unwrap_or_else(|| forward.failed(end));
-            return secured.map_err(|end| reported(&end));
+            return forward.with(|stream| self.over(stream)).await;
         }
         let stream = TcpStream::connect(&address).await?;
         stream.set_nodelay(true)?;

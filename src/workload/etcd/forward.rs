@@ -14,6 +14,7 @@ mod upgrade;
 
 use std::fmt;
 use std::io::{Error, Result};
+use std::pin::pin;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -60,7 +61,7 @@ impl Forward {
     ///
     /// # Errors
     /// The API server or the kubelet refuses the connection.
-    pub(super) async fn open(&self) -> Result<Opened> {
+    async fn open(&self) -> Result<Opened> {
         let refusal = match self.in_channels().await {
             Ok(opened) => return Ok(opened),
             Err(error) if refuses_protocol(&error) => error,
@@ -77,6 +78,27 @@ impl Forward {
                 "WebSocket: {refusal}; SPDY in WebSocket: {tunnel}; SPDY: {error}"
             ))),
         }
+    }
+
+    /// Opens a connection, and does the first exchange on it, such as a handshake.
+    ///
+    /// # Errors
+    /// As for [`Self::open`], or the exchange fails. The error is what the kubelet reports, if it
+    /// reports something.
+    pub(in crate::workload) async fn with<T, F: Future<Output = Result<T>>>(
+        &self,
+        exchange: impl FnOnce(DuplexStream) -> F,
+    ) -> Result<T> {
+        let (stream, report) = self.open().await?;
+        let mut report = pin!(report.fuse());
+        let done = tokio::select! {
+            Some(failure) = &mut report => return Err(failure),
+            done = exchange(stream) => done,
+        };
+        // The stream ends with the port-forward, and the report says why, unless it was lost in the
+        // library because the kubelet had closed the connection before our first bytes.
+        let reported = |end: &Error| report.now_or_never().flatten().unwrap_or_else(|| self.failed(end));
+        done.map_err(|end| reported(&end))
     }
 
     /// Opens a connection by the protocol of WebSocket with channels.
@@ -104,7 +126,7 @@ impl Forward {
     }
 
     /// The failure of a connection, with the pod.
-    pub(super) fn failed(&self, reason: impl fmt::Display) -> Error {
+    fn failed(&self, reason: impl fmt::Display) -> Error {
         Error::other(format!("port-forward to pod {}: {reason}", self.pod))
     }
 }

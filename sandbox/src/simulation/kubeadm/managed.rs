@@ -14,6 +14,7 @@ use capstan::workload::{
 };
 use capstan_core::api::kind::KindInfo;
 use capstan_core::kcp::certificates::Generation;
+use capstan_core::model::ApiServer;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -453,7 +454,7 @@ impl ManagedClusters for SimulatedClusters {
         self.answering(cluster).map(drop)
     }
 
-    async fn serving_expiry(&self, cluster: &ManagedCluster, _address: &str) -> Result<Timestamp, AccessError> {
+    async fn serving_expiry(&self, cluster: &ManagedCluster, _server: &ApiServer) -> Result<Timestamp, AccessError> {
         self.answering(cluster).map(|_serves| Timestamp::MAX)
     }
 }
