@@ -34,7 +34,7 @@ mod controllers;
 mod infrastructure_versions;
 mod metrics_clients;
 
-use controllers::{FeatureCaches, RegisteredMetrics};
+use controllers::{EtcdMembers, EtcdWay, FeatureCaches, RegisteredMetrics, lease_duration, lease_name};
 use infrastructure_versions::InfrastructureVersions;
 
 /// Run the admission webhook server and, with --controllers, the controllers.
@@ -211,6 +211,9 @@ pub struct Args {
         long,
         value_enum,
         default_value = "operator",
+        requires = "control_plane_controllers",
+        conflicts_with_all = ["controllers", "mirroring_controllers", "kubeadm_control_plane_controllers",
+            "machine_pool_controllers"],
         value_name = "COMPONENT",
         help_heading = "Controllers"
     )]
@@ -220,13 +223,14 @@ pub struct Args {
     #[arg(
         long,
         required_if_eq("etcd_members", "capstan"),
+        requires = "etcd_members",
         value_name = "DIR",
         help_heading = "Controllers"
     )]
     etcd_certificates: Option<PathBuf>,
-    /// How --kubeadm-control-plane-controllers reaches etcd members: at the addresses that
-    /// kubeadm advertises, or through the API server of their cluster, which forwards the
-    /// connection to their pods.
+    /// How --kubeadm-control-plane-controllers reaches etcd members, and API servers whose
+    /// certificates it reads: at their addresses, or through the API server of their
+    /// cluster, which forwards the connection to their pods.
     #[arg(
         long,
         value_enum,
@@ -247,20 +251,24 @@ pub struct Args {
     #[arg(long, default_value = "10s", value_parser = duration, value_name = "TIME", help_heading = "Controllers")]
     min_ready: Duration,
     /// Lease in --namespace for leader election.
-    #[arg(long, default_value = "capstan", value_name = "NAME", help_heading = "Controllers")]
+    #[arg(long, default_value = "capstan", value_parser = lease_name, value_name = "NAME",
+        help_heading = "Controllers")]
     lease: String,
     /// The same for --mirroring-controllers.
-    #[arg(long, default_value = crate::controllers::mirroring::LEASE, value_name = "NAME", help_heading = "Controllers")]
+    #[arg(long, default_value = crate::controllers::mirroring::LEASE, value_parser = lease_name, value_name = "NAME",
+        help_heading = "Controllers")]
     mirroring_lease: String,
     /// The same for --control-plane-controllers.
-    #[arg(long, default_value = crate::controllers::control_plane::LEASE, value_name = "NAME", help_heading = "Controllers")]
+    #[arg(long, default_value = crate::controllers::control_plane::LEASE, value_parser = lease_name, value_name = "NAME",
+        help_heading = "Controllers")]
     control_plane_lease: String,
     /// The same for --kubeadm-control-plane-controllers.
-    #[arg(long, default_value = crate::controllers::kubeadm_control_plane::LEASE, value_name = "NAME",
-        help_heading = "Controllers")]
+    #[arg(long, default_value = crate::controllers::kubeadm_control_plane::LEASE, value_parser = lease_name,
+        value_name = "NAME", help_heading = "Controllers")]
     kubeadm_control_plane_lease: String,
     /// The same for --machine-pool-controllers.
-    #[arg(long, default_value = crate::controllers::machine_pool::LEASE, value_name = "NAME", help_heading = "Controllers")]
+    #[arg(long, default_value = crate::controllers::machine_pool::LEASE, value_parser = lease_name, value_name = "NAME",
+        help_heading = "Controllers")]
     machine_pool_lease: String,
     /// Share the objects of --kubeadm-control-plane-controllers with other processes: work on
     /// those that the sharder of this ControllerRing assigns to --identity, with a Lease of
@@ -275,7 +283,8 @@ pub struct Args {
     )]
     shard_ring: Option<String>,
     /// How long a Lease is valid without renewal.
-    #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME", help_heading = "Controllers")]
+    #[arg(long, default_value = "30s", value_parser = lease_duration, value_name = "TIME",
+        help_heading = "Controllers")]
     lease_duration: Duration,
     /// Name of this process in the Lease, in requests and in events; it must be unique
     /// among running processes. The default is the host name and the process id.
@@ -308,24 +317,6 @@ pub struct Args {
     /// Use the objects of these files instead of a cluster: for the benchmark and for tests.
     #[arg(long, hide = true, value_name = "FILE|DIR")]
     snapshot: Vec<PathBuf>,
-}
-
-/// The component that manages the members of etcd.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum EtcdMembers {
-    /// The etcd operator
-    Operator,
-    /// The nodes add their members, and Capstan removes them
-    Capstan,
-}
-
-/// How etcd members of managed clusters are reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum EtcdWay {
-    /// At the address in an annotation of the pod
-    Direct,
-    /// By port-forward to the pod, over WebSocket or SPDY
-    PortForward,
 }
 
 /// The CRDs with a conversion webhook.

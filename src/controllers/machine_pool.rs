@@ -35,6 +35,7 @@ use capstan_core::pool::{Mode, Recreations, deferral, records, removal, status};
 use jiff::SignedDuration;
 use serde_json::json;
 
+use crate::controllers::planned::lasting_error;
 use crate::controllers::stored_parts::StoredParts;
 use crate::runtime::{
     Cluster, EventSpec, Moment, Observation, Reconcile, Reconciled, Report, Source, Step, StepError, Verb, View, Watch,
@@ -535,6 +536,9 @@ impl<W: ManagedClusters> Reconcile for MachinePools<W> {
         let is_known = |object: &ObjectRef| MACHINE_POOLS.is_kind_of(object) || members.contains(object.name.as_str());
         state.not_stored.retain(is_known);
         let not_stored = |object: &ObjectRef| state.not_stored.of(object);
+        let error = lasting_error(reconciled.failing, status::reports_failing(&stored), now);
+        let reported = error.map(|error| status::with_failing(plan, error));
+        let plan = reported.as_ref().unwrap_or(plan);
         let patch = status::patch(&stored, pool, self.mode, plan, not_stored(&observed.key), now);
         if let Some(patch) = patch.filter(|_| is_current(&observed.key)) {
             let verb = Verb::PatchStatus(patch);

@@ -573,7 +573,12 @@ fn w157_flags_of_other_controllers_are_refused() {
         "--kubeadm-control-plane-controllers",
         "--machine-pool-controllers",
     ];
-    for (flag, own) in [("--machinepools=own", 4), ("--etcd-route=port-forward", 3)] {
+    let flags = [
+        ("--machinepools=own", 4),
+        ("--etcd-route=port-forward", 3),
+        ("--etcd-members=operator", 2),
+    ];
+    for (flag, own) in flags {
         for controller in controllers.iter().filter(|controller| **controller != controllers[own]) {
             let output = capstan(&["serve", "--dev-certificate", "/nonexistent", controller, flag], "");
             let error = stderr(&output);
@@ -586,5 +591,33 @@ fn w157_flags_of_other_controllers_are_refused() {
         let output = capstan(&["serve", "--dev-certificate", "/nonexistent", flag], "");
         let required = stderr(&output).contains(controllers[own]);
         assert!(output.status.code() == Some(2) && required, "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn w160_leases_that_cannot_be_taken_and_certificates_without_a_user_are_refused() {
+    let serve = [
+        "serve",
+        "--dev-certificate",
+        "/nonexistent",
+        "--control-plane-controllers",
+    ];
+    let cases = [
+        ("--lease=", "must have at most 253 characters"),
+        ("--control-plane-lease=A", "must have at most 253 characters"),
+        ("--kubeadm-control-plane-lease=a_b", "must have at most 253 characters"),
+        ("--machine-pool-lease=-a", "must have at most 253 characters"),
+        ("--mirroring-lease=a/b", "must have at most 253 characters"),
+        ("--lease-duration=1s", "must be at least 2s"),
+        ("--lease-duration=2h", "must be at most 1h"),
+        ("--etcd-certificates=/nonexistent", "--etcd-members"),
+    ];
+    for (flag, expected) in cases {
+        let output = capstan(&[&serve[..], &[flag]].concat(), "");
+        let error = stderr(&output);
+        assert!(
+            output.status.code() == Some(2) && error.contains(expected),
+            "{flag}: {error}"
+        );
     }
 }

@@ -513,3 +513,56 @@ fn v197_no_record_is_created_before_the_finalizer_of_its_pool_is_stored() {
         assert_eq!(creations(&new, mode), 0);
     }
 }
+
+#[test]
+fn v272_a_machine_of_another_kind_that_nothing_controls_is_left_alone() {
+    let mut world = World::new(2);
+    world.add(7);
+    world.machines[2]["metadata"]["ownerReferences"] = json!([]);
+    world.machines[2]["spec"]["infrastructureRef"]["kind"] = json!("OtherMachine");
+    world.instances.pop();
+    for mode in [Mode::Extend, Mode::Own] {
+        let (state, plan) = (world.state(), plan(&world.state(), mode, now()));
+        assert_eq!(
+            (state.members.len(), &state.unrelated[..]),
+            (2, &["p-7".to_owned()][..])
+        );
+        // No step concerns it, and no instance is too many because of it.
+        let subjects: Vec<&str> = plan.steps.iter().map(|step| step.subject.name.as_str()).collect();
+        assert!(!subjects.contains(&"p-7"), "{plan:?}");
+        assert!(plan.waits.is_empty(), "{plan:?}");
+        assert!(
+            plan.notes.iter().any(|note| note.ends_with("left alone: p-7")),
+            "{plan:?}"
+        );
+    }
+    // A Machine of the kind that lost its owner is one of the pool.
+    world.machines[2]["spec"]["infrastructureRef"]["kind"] = json!("DevMachinePoolMachine");
+    assert_eq!(world.state().members.len(), 3);
+    // So is every Machine while the kind is not known.
+    world.machines[2]["spec"]["infrastructureRef"]["kind"] = json!("OtherMachine");
+    world.infrastructure["status"] = json!({"ready": true});
+    assert_eq!(world.state().members.len(), 3);
+}
+
+#[test]
+fn v273_a_step_that_fails_for_some_time_makes_a_pool_degraded() {
+    let world = World::new(1);
+    let plan = world.plan();
+    let degraded = |plan: &Plan| {
+        let conditions = status::conditions(&world.state(), Mode::Own, plan);
+        let found = conditions.into_iter().find(|condition| condition.type_ == "Degraded");
+        found
+            .map(|condition| (condition.status, condition.reason, condition.message))
+            .unwrap()
+    };
+    assert_eq!(degraded(&plan).0, "False");
+    let failing = status::with_failing(&plan, "creating Machine p-0: denied");
+    let message = String::from("creating Machine p-0: denied");
+    assert_eq!(degraded(&failing), ("True", "StepFails", message));
+    // Another reason stays the first one.
+    let both = status::with_failing(&failing, "and more");
+    assert_eq!(degraded(&both).2, "creating Machine p-0: denied; and more");
+    let stored = |reason: &str| json!({"status": {"conditions": [{"type": "Degraded", "reason": reason}]}});
+    assert!(status::reports_failing(&stored("StepFails")) && !status::reports_failing(&stored("NotDegraded")));
+}

@@ -56,6 +56,12 @@ fn undelayed(state: &State, mode: Mode, now: Timestamp) -> Plan {
             "another object controls Machines with the labels of the pool: {names}"
         ));
     }
+    if !state.unrelated.is_empty() {
+        let names = state.unrelated.join(", ");
+        plan.notes.push(format!(
+            "Machines with the labels of the pool refer to another kind than its instances, and are left alone: {names}"
+        ));
+    }
     let not_ready = infrastructure(state);
     if state.infrastructure.is_some() {
         machines(state, mode, &mut plan);

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::action::{Action, Plan, Step, WaitReason, about, delete, machine_ref, precondition};
 use super::desired;
+pub use super::state::RECORD;
 use super::state::{Member, State};
 use crate::api::cluster_x_k8s_io::annotation::PAUSED;
 use crate::api::cluster_x_k8s_io::control_plane::Machine;
@@ -19,8 +20,6 @@ use crate::api::infrastructure_cluster_x_k8s_io::Infrastructure;
 use crate::api::meta::ObjectMeta;
 use crate::model::{NotStored, ReportedCondition, changed_conditions, hex_hash, status_patch};
 
-/// The annotation of a record.
-pub const RECORD: &str = "capstan.dev/instance-record";
 /// The longest part of the name of a pool in the name of a record. A name has at most 253
 /// characters.
 const LONGEST: usize = 240;

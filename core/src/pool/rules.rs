@@ -88,8 +88,11 @@ fn judge(object: &Value, whole: Option<&Value>, old: Option<&MachinePool>, verdi
         found.retain(|violation| !stored.contains(violation));
     }
     verdict.violations.extend(found);
-    if let (true, Some(old)) = (verdict.allowed(), old) {
-        verdict.warnings.extend(advice::update(old, &new));
+    if verdict.allowed() {
+        verdict
+            .warnings
+            .extend(old.into_iter().flat_map(|old| advice::update(old, &new)));
+        verdict.warnings.extend(advice::strategy_of(old, &new));
     }
 }
 

@@ -20,6 +20,8 @@ use crate::api::core_v1::node::Node;
 use crate::api::infrastructure_cluster_x_k8s_io::Infrastructure;
 use crate::api::meta::OwnerReference;
 
+/// The annotation of a Machine that shows an instance which the provider cannot delete alone.
+pub const RECORD: &str = "capstan.dev/instance-record";
 /// The value of the annotation that marks a machine for deletion, if Capstan sets it. Capstan
 /// removes only such a mark.
 pub(super) const MARKED_BY_US: &str = "capstan.dev";
@@ -123,6 +125,9 @@ pub struct State {
     pub nodes: Option<Vec<Arc<Node>>>,
     /// Machines with the labels of the pool that another object controls.
     pub foreign: Vec<String>,
+    /// Machines with the labels of the pool that nothing controls, and that refer to another kind
+    /// than that of the instances.
+    pub unrelated: Vec<String>,
     /// Infrastructure machines of Machines of the pool that lack the labels of the pool.
     pub unlabelled: Vec<String>,
     /// Machines with the name of an instance that has no Machine. They lack the labels of the pool.
@@ -141,6 +146,7 @@ impl State {
             .machines
             .iter()
             .partition(|machine| is_of(machine, &observed.pool));
+        let (unrelated, own): (Vec<_>, Vec<_>) = own.into_iter().partition(|machine| is_unrelated(machine, observed));
         let mut instances: BTreeMap<&str, &Arc<Infrastructure>> = observed
             .instances
             .iter()
@@ -174,10 +180,8 @@ impl State {
             strays: strays(observed),
             misreferring,
             recreations: Recreations::default(),
-            foreign: foreign
-                .iter()
-                .map(|machine| machine.metadata.name().to_owned())
-                .collect(),
+            foreign: names(&foreign),
+            unrelated: names(&unrelated),
         }
     }
 
@@ -206,9 +210,7 @@ impl State {
     /// delete a single instance. Source: the MachinePool Machines proposal,
     /// `status.infrastructureMachineKind`.
     pub fn machine_kind(&self) -> Option<&str> {
-        let status = self.infrastructure.as_ref()?.unknown_fields.get("status")?;
-        let kind = status.get("infrastructureMachineKind").and_then(Value::as_str)?;
-        (!kind.is_empty()).then_some(kind)
+        machine_kind(self.infrastructure.as_deref()?)
     }
 
     /// Whether the infrastructure of the pool exists, in one of the two forms of the contract.
@@ -259,6 +261,33 @@ impl State {
 fn is_of(machine: &Machine, pool: &MachinePool) -> bool {
     let mut owners = machine.metadata.controller().into_iter();
     owners.all(|owner| is_pool(owner, pool))
+}
+
+/// Whether a Machine with the labels of the pool belongs to something else: nothing controls it, it
+/// refers to another kind than that of the instances, and it has the name of none of them (V272).
+fn is_unrelated(machine: &Machine, observed: &Observed) -> bool {
+    let Some(kind) = observed.infrastructure.as_deref().and_then(machine_kind) else {
+        return false;
+    };
+    let reference = &machine.spec.infrastructure_ref;
+    let group = &observed.pool.spec.template.spec.infrastructure_ref.api_group;
+    let mut instances = observed.instances.iter();
+    machine.metadata.controller().is_none()
+        && !machine.metadata.annotations.contains_key(RECORD)
+        && (reference.kind != kind || reference.api_group != *group)
+        && instances.all(|instance| instance.metadata.name() != machine.metadata.name())
+}
+
+/// The kind of the infrastructure machines, as the infrastructure object of a pool reports it.
+fn machine_kind(infrastructure: &Infrastructure) -> Option<&str> {
+    let status = infrastructure.unknown_fields.get("status")?;
+    let kind = status.get("infrastructureMachineKind").and_then(Value::as_str)?;
+    (!kind.is_empty()).then_some(kind)
+}
+
+fn names(machines: &[&Arc<Machine>]) -> Vec<String> {
+    let names = machines.iter().map(|machine| machine.metadata.name());
+    names.map(str::to_owned).collect()
 }
 
 /// Whether an owner is the pool.

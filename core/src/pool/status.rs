@@ -15,10 +15,12 @@ use super::state::{Member, State};
 use super::strategy::{Rollout, strategy};
 use super::{Mode, condition};
 use crate::api::cluster_x_k8s_io::{label, label_value};
-use crate::model::{NotStored, ReportedCondition as Condition, changed_conditions, status_patch};
+use crate::model::{Degradation, NotStored, ReportedCondition as Condition, changed_conditions, status_patch};
 
 /// The longest list of names in a message.
 const NAMES: usize = 3;
+/// The reason of the condition `Degraded` if a step fails again and again.
+const STEP_FAILS: &str = "StepFails";
 
 /// The patch of the status of the stored pool; `None` if the status is stored as far as the API
 /// server stores it.
@@ -38,6 +40,24 @@ pub fn patch(
     let conditions = changed_conditions(stored, &conditions(state, mode, plan), now);
     after.extend(conditions.map(|conditions| (String::from("conditions"), conditions)));
     status_patch(stored, after).filter(|patch| !not_stored.repeats(stored, patch))
+}
+
+/// The plan with the report of a step that has been failing for some time.
+pub fn with_failing(plan: &Plan, error: &str) -> Plan {
+    let mut plan = plan.clone();
+    plan.degraded.push(Degradation {
+        reason: STEP_FAILS,
+        message: error.to_owned(),
+    });
+    plan
+}
+
+/// Whether the stored status reports such a step.
+pub fn reports_failing(stored: &Value) -> bool {
+    let conditions = stored.pointer("/status/conditions").and_then(Value::as_array);
+    let mut conditions = conditions.into_iter().flatten();
+    let has = |one: &Value, field: &str, text: &str| one.get(field).and_then(Value::as_str) == Some(text);
+    conditions.any(|one| has(one, "type", condition::DEGRADED) && has(one, "reason", STEP_FAILS))
 }
 
 /// The selector of the Machines of a pool, as text.
@@ -116,15 +136,11 @@ fn available(state: &State) -> Condition {
 }
 
 fn degraded(plan: &Plan) -> Condition {
-    match plan.degraded.first() {
-        Some(degradation) => Condition::new(
-            condition::DEGRADED,
-            "True",
-            degradation.reason,
-            degradation.message.clone(),
-        ),
-        None => Condition::new(condition::DEGRADED, "False", "NotDegraded", ""),
-    }
+    let Some(first) = plan.degraded.first() else {
+        return Condition::new(condition::DEGRADED, "False", "NotDegraded", "");
+    };
+    let messages: Vec<&str> = plan.degraded.iter().map(|one| one.message.as_str()).collect();
+    Condition::new(condition::DEGRADED, "True", first.reason, messages.join("; "))
 }
 
 /// Whether a single instance can be deleted.

@@ -41,14 +41,23 @@ pub(super) struct Strategy {
     pub(super) max_in_flight: usize,
 }
 
+// The texts in `expecting` appear in refusals.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(
+    rename_all = "camelCase",
+    deny_unknown_fields,
+    expecting = "an object with the field strategy"
+)]
 struct RolloutField {
     strategy: StrategyField,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(
+    rename_all = "camelCase",
+    deny_unknown_fields,
+    expecting = "an object with the field type"
+)]
 struct StrategyField {
     #[serde(rename = "type")]
     type_: String,
@@ -57,14 +66,22 @@ struct StrategyField {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(
+    rename_all = "camelCase",
+    deny_unknown_fields,
+    expecting = "an object with the fields maxUnavailable and maxSurge"
+)]
 struct RollingField {
     max_unavailable: Option<IntOrString>,
     max_surge: Option<IntOrString>,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(
+    rename_all = "camelCase",
+    deny_unknown_fields,
+    expecting = "an object with the field maxInFlight"
+)]
 struct RemediationField {
     max_in_flight: Option<IntOrString>,
 }
@@ -133,7 +150,8 @@ fn scaled_up(field: &str, value: &IntOrString, replicas: usize) -> Result<usize,
 }
 
 fn scaled_with(field: &str, value: &IntOrString, share: impl Fn(usize) -> usize) -> Result<usize, String> {
-    let invalid = |got: String| format!("{field} is {got}; it must be a number of at least 0, or a percentage");
+    let invalid =
+        |got: String| format!("{field} is {got}; it must be a number of at least 0, or a percentage of at most 100%");
     match value {
         IntOrString::Int(number) => usize::try_from(*number).map_err(|_| invalid(number.to_string())),
         IntOrString::Text(text) => {

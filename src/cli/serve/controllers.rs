@@ -4,19 +4,26 @@
 //! does.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use capstan_core::authority::platforms::MirroredPlatforms;
 use capstan_core::cpms::observed::Settings as PlanSettings;
+use capstan_core::model::is_subdomain;
 use jiff::SignedDuration;
 use prometheus_client::registry::Registry;
 
-use super::{Args, Connected, EtcdMembers, EtcdWay, election};
+use super::{Args, Connected, duration, election};
 use crate::controllers::machine_pool::MachinePoolMetrics;
 use crate::controllers::mirroring::{MirroringConfiguration, MirroringMetrics};
 use crate::controllers::{self, Configuration, Metrics, control_plane, kubeadm_control_plane, machine_pool, mirroring};
 use crate::runtime::{Caches, Metrics as RuntimeMetrics, Running, Shard};
 use crate::workload::{Connections, EtcdRoute, Settings};
+
+/// The shortest validity of a Lease.
+const SHORTEST_LEASE: Duration = Duration::from_secs(2);
+/// The longest validity of a Lease.
+const LONGEST_LEASE: Duration = Duration::from_hours(1);
 
 /// The metrics of the controllers that run in this process.
 pub(super) struct RegisteredMetrics {
@@ -86,6 +93,27 @@ impl FeatureCaches {
     }
 }
 
+/// The name of a Lease.
+pub(super) fn lease_name(text: &str) -> Result<String, String> {
+    if is_subdomain(text) {
+        return Ok(text.to_owned());
+    }
+    Err(String::from(
+        "must have at most 253 characters, only lower-case letters, digits, '-', and '.', and must begin and end with a \
+         letter or digit",
+    ))
+}
+
+/// How long a Lease is valid. A Lease counts whole seconds, and is renewed before a third of them
+/// is left.
+pub(super) fn lease_duration(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        time if time < SHORTEST_LEASE => Err(format!("must be at least {SHORTEST_LEASE:?}")),
+        time if time > LONGEST_LEASE => Err(String::from("must be at most 1h: no replica takes over before")),
+        time => Ok(time),
+    }
+}
+
 /// Starts the controllers.
 pub(super) fn start(args: &Args, connected: &Connected, metrics: RegisteredMetrics) -> anyhow::Result<Vec<Running>> {
     let Connected { client, caches, own } = connected;
@@ -139,7 +167,6 @@ pub(super) async fn stop(running: Vec<Running>) {
     futures::future::join_all(running.into_iter().map(Running::stop)).await;
 }
 
-/// The component that manages etcd members. The arguments demand the folder of the certificates.
 fn etcd_route(args: &Args) -> EtcdRoute {
     match args.etcd_route {
         EtcdWay::Direct => EtcdRoute::Advertised,
@@ -147,6 +174,7 @@ fn etcd_route(args: &Args) -> EtcdRoute {
     }
 }
 
+/// The component that manages etcd members. The arguments demand the folder of the certificates.
 fn etcd_members(args: &Args) -> control_plane::EtcdMembers {
     match (args.etcd_members, &args.etcd_certificates) {
         (EtcdMembers::Capstan, Some(certificates)) => control_plane::EtcdMembers::Capstan {
@@ -173,4 +201,22 @@ fn namespaces(args: &Args) -> MirroringConfiguration {
         cluster_api_namespace: args.scope.authority.cluster_api_namespace.clone(),
         platforms: MirroredPlatforms::only(&args.mirrored_platforms),
     }
+}
+
+/// The component that manages the members of etcd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(in crate::cli) enum EtcdMembers {
+    /// The etcd operator
+    Operator,
+    /// The nodes add their members, and Capstan removes them
+    Capstan,
+}
+
+/// How etcd members of managed clusters are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(in crate::cli) enum EtcdWay {
+    /// At the address in an annotation of the pod
+    Direct,
+    /// By port-forward to the pod, over WebSocket or SPDY
+    PortForward,
 }

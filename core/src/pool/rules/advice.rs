@@ -3,8 +3,14 @@
 
 use super::table::PLAN;
 use crate::api::cluster_x_k8s_io::machine_pool::MachinePool;
-use crate::model::Warning;
-use crate::pool::strategy::{Rollout, strategy};
+use crate::model::{Degradation, Warning};
+use crate::pool::strategy::{ROLLOUT, Rollout, strategy};
+
+/// A strategy that replaces nothing.
+const NOTHING: Rollout = Rollout::Rolling {
+    max_unavailable: 0,
+    max_surge: Some(0),
+};
 
 /// Warns of an update that replaces or removes machines.
 pub(super) fn update(old: &MachinePool, new: &MachinePool) -> Vec<Warning> {
@@ -25,6 +31,16 @@ pub(super) fn update(old: &MachinePool, new: &MachinePool) -> Vec<Warning> {
         warnings.push(Warning::new(PLAN.id, text));
     }
     warnings
+}
+
+/// Warns of a new strategy that replaces nothing.
+pub(super) fn strategy_of(old: Option<&MachinePool>, new: &MachinePool) -> Option<Warning> {
+    let given = |pool: &MachinePool| pool.metadata.annotations.get(ROLLOUT).cloned();
+    let is_new = old.is_none_or(|old| given(old) != given(new));
+    let replaces_nothing = replicas(new) > 0 && matches!(rollout(new), Ok(NOTHING));
+    let text = "maxUnavailable and maxSurge of the annotation capstan.dev/rollout are 0, so that nothing replaces an \
+                outdated machine: increase one";
+    (is_new && replaces_nothing).then(|| Warning::new(PLAN.id, text))
 }
 
 /// Warns of fewer replicas.
@@ -51,13 +67,13 @@ pub(super) fn deletion(old: &MachinePool) -> Option<Warning> {
 
 /// How outdated machines are replaced.
 fn order(pool: &MachinePool) -> String {
-    let replicas = usize::try_from(pool.spec.replicas.unwrap_or(1)).unwrap_or(0);
-    match strategy(&pool.metadata.annotations, replicas).map(|strategy| strategy.rollout) {
+    match rollout(pool) {
+        Ok(NOTHING) => String::from("none, because maxUnavailable and maxSurge are 0"),
         Ok(Rollout::Rolling { max_unavailable: 0, .. }) => {
             String::from("one after the other, after the provider created another instance")
         }
         Ok(Rollout::Rolling { max_unavailable, .. }) => {
-            format!("at most {max_unavailable} of {replicas} may be unavailable")
+            format!("at most {max_unavailable} of {} may be unavailable", replicas(pool))
         }
         Ok(Rollout::OnDelete) => String::from("each after a user deleted its Machine"),
         Ok(Rollout::Provider) => {
@@ -65,4 +81,12 @@ fn order(pool: &MachinePool) -> String {
         }
         Err(_) => String::from("none before the strategy can be read"),
     }
+}
+
+fn replicas(pool: &MachinePool) -> usize {
+    usize::try_from(pool.spec.replicas.unwrap_or(1)).unwrap_or(0)
+}
+
+fn rollout(pool: &MachinePool) -> Result<Rollout, Degradation> {
+    strategy(&pool.metadata.annotations, replicas(pool)).map(|strategy| strategy.rollout)
 }

@@ -240,3 +240,68 @@ fn w79_a_negative_number_of_replicas_is_refused() {
     // What is stored may stay.
     assert!(rules(&object, Some(&object.clone())).is_empty());
 }
+
+#[test]
+fn w161_a_strategy_that_replaces_nothing_has_a_warning() {
+    let old = pool();
+    let with_strategy = |unavailable: &Value, surge: &Value| {
+        let rolling = json!({"maxUnavailable": unavailable, "maxSurge": surge});
+        let strategy = json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": rolling}});
+        let mut new = pool();
+        new["metadata"]["annotations"][ROLLOUT] = json!(strategy.to_string());
+        new
+    };
+    let nothing = with_strategy(&json!("10%"), &json!(0));
+    let expected = [
+        "maxUnavailable and maxSurge of the annotation capstan.dev/rollout are 0, so that nothing replaces an \
+                     outdated machine: increase one",
+    ];
+    assert_eq!(warnings(Some(&nothing), &old, ""), expected);
+    let created = with(Some(&nothing), None, "", validate);
+    assert_eq!(created.warnings.len(), 1);
+    // The stored strategy stays, and an upgrade says what it does.
+    assert!(warnings(Some(&nothing), &nothing, "").is_empty());
+    let mut newer = nothing.clone();
+    newer["spec"]["template"]["spec"]["version"] = json!("v1.35.0");
+    let rolled = warnings(Some(&newer), &nothing, "");
+    assert!(
+        rolled[0].ends_with("none, because maxUnavailable and maxSurge are 0"),
+        "{rolled:?}"
+    );
+    assert!(warnings(Some(&with_strategy(&json!(1), &json!(0))), &old, "").is_empty());
+    assert!(warnings(Some(&with_strategy(&json!(0), &json!(1))), &old, "").is_empty());
+}
+
+#[test]
+fn w162_refusals_of_strategies_name_no_types_of_rust() {
+    let refusal = |annotation: &str, value: &Value| {
+        let mut new = pool();
+        new["metadata"]["annotations"][annotation] = json!(value.to_string());
+        let verdict = with(Some(&new), None, "", validate);
+        format!("{:?}", verdict.violations)
+    };
+    let rolling = |value: Value| json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": value}});
+    let cases = [
+        (ROLLOUT, json!(1), "expected an object with the field strategy"),
+        (
+            ROLLOUT,
+            json!({"strategy": "OnDelete"}),
+            "expected an object with the field type",
+        ),
+        (
+            ROLLOUT,
+            rolling(json!(1)),
+            "expected an object with the fields maxUnavailable and maxSurge",
+        ),
+        (
+            ROLLOUT,
+            rolling(json!({"maxUnavailable": "200%"})),
+            "a percentage of at most 100%",
+        ),
+        (REMEDIATION, json!("1"), "expected an object with the field maxInFlight"),
+    ];
+    for (annotation, value, expected) in cases {
+        let refusal = refusal(annotation, &value);
+        assert!(refusal.contains(expected), "{refusal}");
+    }
+}
