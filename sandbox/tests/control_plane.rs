@@ -166,7 +166,8 @@ async fn sessions_keep_no_users_streams_and_warnings_of_earlier_calls() {
          containers: [{{name: a, image: a}}], nodeSelector: {{beta.kubernetes.io/os: linux}}}}}}"
     );
     let create = ["create", "-f", "-", "--dry-run=server", "-o", "name"];
-    for _ in 0..3 {
+    // A session ends after 50 calls.
+    for _ in 0..30 {
         let warned = plane.kubectl().args(create).stdin(pod.clone()).run();
         let (alice, bob, warned) = tokio::join!(who("alice").run(), who("bob").run(), warned);
         let (alice, bob, warned) = (alice.unwrap(), bob.unwrap(), warned.unwrap());

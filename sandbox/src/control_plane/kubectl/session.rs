@@ -17,6 +17,10 @@ use super::super::plane::HEAP_GROWTH;
 use super::super::process::{Tether, spawn_tethered};
 use super::call::{DEADLINE, KubectlCall, PAUSE};
 
+/// The calls of a session. kubectl keeps memory of each call: after the calls of one test binary, a
+/// session had 4.5 GB.
+const CALLS: u32 = 50;
+
 /// The sessions that run no call.
 static IDLE: Mutex<Vec<Session>> = Mutex::new(Vec::new());
 
@@ -24,6 +28,8 @@ static IDLE: Mutex<Vec<Session>> = Mutex::new(Vec::new());
 struct Session {
     child: Child,
     input: ChildStdin,
+    /// How many calls it may still run.
+    left: u32,
 }
 
 impl Drop for Session {
@@ -48,7 +54,11 @@ impl Session {
             .stdout(Stdio::null());
         let mut child = spawn_tethered(command, Tether::SERVER).context("starting a session of kubectl")?;
         let input = child.stdin.take().context("a session of kubectl has no input")?;
-        Ok(Self { child, input })
+        Ok(Self {
+            child,
+            input,
+            left: CALLS,
+        })
     }
 }
 
@@ -56,6 +66,7 @@ impl Session {
 pub(super) async fn run(program: &Path, call: &KubectlCall) -> Result<i32> {
     let waiting = idle().pop();
     let mut session = waiting.map_or_else(|| Session::start(program), Ok)?;
+    session.left -= 1;
     let text = serde_json::to_vec(call).context("encoding a call of kubectl")?;
     session
         .input
@@ -67,7 +78,7 @@ pub(super) async fn run(program: &Path, call: &KubectlCall) -> Result<i32> {
         // status and then end.
         let ended = session.child.try_wait().context("waiting for a session of kubectl")?;
         if let Some(status) = call.status()? {
-            if ended.is_none() {
+            if ended.is_none() && session.left > 0 {
                 idle().push(session);
             }
             return Ok(status);
