@@ -13,10 +13,14 @@ FAST_TESTS := $(shell for test in tests/*.rs tests/*/main.rs; do test=$${test%/m
 # Most tests with an API server wait for it, so at least four tests run at once.
 TEST_THREADS := $(shell cores=$$(nproc 2>/dev/null || echo 4); echo $$((cores > 4 ? cores : 4)))
 
-# The laws of the conversion, optimised; CONVERSION_RUNS machines for each platform and direction.
-LAWS := $(CARGO) test --quiet --locked --profile $(PROFILE) --package capstan-core --test conversion laws::
+# Tests that compute for most of their time, optimised: unoptimised, they take ten times as long.
+# The laws of the conversion run CONVERSION_RUNS machines for each platform and direction.
+OPTIMIZED := $(CARGO) test --quiet --locked --profile $(PROFILE) --package
+LAWS := $(OPTIMIZED) capstan-core --test conversion laws::
+# All other tests: the second pattern leaves out the test target `simulation`.
+OTHER_TESTS := --lib --bins --test '[!s]*' --test 's[!i]*'
 
-.PHONY: help build run test test-simulated test-long test-fast simulate simulator mutants kube lint fmt deny bench fuzz image pictures release
+.PHONY: help build run test test-simulated test-long test-fast simulate simulate-faults simulator mutants kube lint fmt deny bench fuzz image pictures release
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -37,22 +41,25 @@ NESTED_MAKE := $(MAKE) --no-print-directory
 # with and without tests, so that `build` would compile these dependencies a second time. Go builds
 # at the same time. The simulation runs while tests wait for servers, at the lowest priority, so
 # that the tests do not wait for it.
-test: simulator ## Run all tests with a real API server, and every single fault in each simulated scenario
+test: simulator ## Run all tests with a real API server, and the seeded bugs in simulations
 	@{ $(SIMULATOR) kube && $(SIMULATOR) neighbours; } & programs=$$!; \
 		$(CARGO) build --workspace --all-targets --locked && wait $$programs
 	@nice -n 19 $(NESTED_MAKE) test-simulated & simulated=$$!; trap "kill $$simulated" INT TERM; \
-		RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$(TEST_THREADS)} $(CARGO) test --workspace --locked; tests=$$?; \
+		RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$(TEST_THREADS)} $(CARGO) test --workspace --locked $(OTHER_TESTS); tests=$$?; \
 		wait $$simulated && exit $$tests
 
-test-simulated: simulator ## Run what `make test` simulates: every single fault, and the seeded bugs
+test-simulated: simulator ## Run what `make test` simulates
+	$(OPTIMIZED) capstan-sandbox --test simulation
 	CONVERSION_RUNS=10000 $(LAWS)
-	$(SIMULATE) --exhaustive
 	$(SIMULATE)-control-planes --scenario both --exhaustive
 	$(SIMULATE)-control-planes --mutants --seeds 40
 	$(SIMULATE)-both-apis --mutants --seeds 60
 	$(SIMULATE)-machine-pools --seeds 50
 	$(SIMULATE)-machine-pools --mutants --seeds 200
 	$(SIMULATE)-kubeadm --mutants --seeds 200
+
+simulate-faults: simulator ## Simulate every single fault at every write of each scenario
+	$(SIMULATE) --exhaustive
 
 simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=release for millions of seeds
 	$(SIMULATE) --digest --seeds 16 | diff sandbox/tests/simulation/traces.txt -

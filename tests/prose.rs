@@ -21,7 +21,7 @@ mod prose {
 
 use std::path::{Path, PathBuf};
 
-use prose::lists::{FORMER_NAMES, FORMER_WORDS, NOT_REWRITTEN, PHRASES};
+use prose::lists::{FORMER_NAMES, FORMER_WORDS, PHRASES};
 use prose::words::{Word, find, is_comment_too_long};
 use prose::{markdown, rust, words};
 
@@ -98,18 +98,8 @@ fn hash_files() -> Vec<File> {
     found
 }
 
-/// Whether a finding is in a file or folder that is not rewritten yet.
-fn is_expected(finding: &str) -> bool {
-    NOT_REWRITTEN.iter().any(|path| finding.starts_with(path))
-}
-
-/// Fails with one line for each finding, apart from those that are expected.
+/// Fails with one line for each finding.
 fn report(title: &str, findings: &[String]) {
-    let findings: Vec<&str> = findings
-        .iter()
-        .map(String::as_str)
-        .filter(|finding| !is_expected(finding))
-        .collect();
     assert!(
         findings.is_empty(),
         "{} {title}:\n{}",
@@ -247,21 +237,4 @@ fn find_former_names() -> Vec<String> {
 #[test]
 fn sources_contain_no_former_name() {
     report("former names", &find_former_names());
-}
-
-#[test]
-fn every_exception_still_has_a_finding() {
-    let findings = [
-        find_long_lines_of_pages(),
-        find_long_lines_of_comments(),
-        find_phrases_in_pages(),
-        find_phrases_in_comments(),
-        find_phrases_in_messages(),
-        find_former_names(),
-    ]
-    .concat();
-    for path in NOT_REWRITTEN {
-        let known = findings.iter().any(|finding| finding.starts_with(path));
-        assert!(known, "{path} is rewritten: remove it from NOT_REWRITTEN");
-    }
 }

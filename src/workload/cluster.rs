@@ -13,6 +13,9 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+/// The namespace of the pods that kubeadm runs.
+pub(super) const SYSTEM: &str = "kube-system";
+
 /// A managed cluster: its `Cluster` object in the management cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ManagedCluster {

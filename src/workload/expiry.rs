@@ -17,13 +17,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use super::cluster::SYSTEM;
 use super::etcd::Forward;
 
 /// The deadline for the connection with its handshake.
 const DEADLINE: Duration = Duration::from_secs(5);
-
-/// The namespace of the pods of kubeadm.
-const SYSTEM: &str = "kube-system";
 
 /// A port-forward to an API server, with a client of its cluster.
 pub(super) fn forward(client: kube::Client, server: &ApiServer) -> Forward {

@@ -223,7 +223,10 @@ pub(crate) fn find(tokens: &[Token<'_>], sequence: &str) -> Vec<usize> {
 
 /// The names that have a word as a part, such as `ledger` in `WriteLedger` and `the_ledger`.
 pub(crate) fn find_part<'a>(tokens: &[Token<'a>], word: &str) -> Vec<Token<'a>> {
-    let has = |(_, token): &&Token<'a>| parts_of_name(token).iter().any(|part| part == word);
+    let has = |(_, token): &&Token<'a>| {
+        // Most names are shorter, and need not be divided.
+        token.len() >= word.len() && parts_of_name(token).iter().any(|part| part == word)
+    };
     tokens.iter().filter(has).copied().collect()
 }
 

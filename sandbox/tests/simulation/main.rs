@@ -7,9 +7,11 @@
     reason = "a test that fails may panic"
 )]
 
+mod both_apis;
 mod conditions;
 mod control_planes;
 mod coverage;
+mod machine_pool;
 mod mutants;
 mod page;
 mod regressions;

@@ -18,12 +18,10 @@ use serde::Deserialize;
 use super::client::{Credentials, Endpoint, EtcdClient};
 use super::forward::Forward;
 use super::{Etcd as _, EtcdError, Member, Survey, survey};
-use crate::workload::cluster::{AccessError, ClusterReader, ManagedCluster};
+use crate::workload::cluster::{AccessError, ClusterReader, ManagedCluster, SYSTEM};
 
 /// Pods of a managed cluster.
 const PODS: KindInfo = KindInfo::namespaced("", "v1", "Pod", "pods");
-/// The namespace of the pods of kubeadm.
-const SYSTEM: &str = "kube-system";
 /// The labels that kubeadm gives the pods of etcd members.
 const SELECTOR: &str = "component=etcd,tier=control-plane";
 /// The annotation of such a pod with the addresses for clients, separated by commas.

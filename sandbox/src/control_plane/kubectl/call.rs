@@ -108,8 +108,8 @@ impl KubectlCall {
     }
 }
 
-/// A running kubectl. Dropping it kills the process.
-pub(super) struct Running(Child);
+/// A running kubectl, or a session. Dropping it kills the process.
+pub(super) struct Running(pub(super) Child);
 
 impl Running {
     /// Waits for the exit code.

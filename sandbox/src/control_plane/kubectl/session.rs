@@ -7,7 +7,7 @@
 
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 
 use super::super::plane::HEAP_GROWTH;
 use super::super::process::{Tether, spawn_tethered};
-use super::call::{DEADLINE, KubectlCall, PAUSE};
+use super::call::{DEADLINE, KubectlCall, PAUSE, Running};
 
 /// The calls of a session. kubectl keeps memory of each call: after the calls of one test binary, a
 /// session had 4.5 GB.
@@ -24,20 +24,12 @@ const CALLS: u32 = 50;
 /// The sessions that run no call.
 static IDLE: Mutex<Vec<Session>> = Mutex::new(Vec::new());
 
-/// A process of sessions. Dropping it ends the process.
+/// A process that runs calls. Dropping it ends the process.
 struct Session {
-    child: Child,
+    process: Running,
     input: ChildStdin,
     /// How many calls it may still run.
     left: u32,
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        // Both calls do nothing if the process has exited.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 fn idle() -> MutexGuard<'static, Vec<Session>> {
@@ -55,7 +47,7 @@ impl Session {
         let mut child = spawn_tethered(command, Tether::SERVER).context("starting a session of kubectl")?;
         let input = child.stdin.take().context("a session of kubectl has no input")?;
         Ok(Self {
-            child,
+            process: Running(child),
             input,
             left: CALLS,
         })
@@ -76,7 +68,11 @@ pub(super) async fn run(program: &Path, call: &KubectlCall) -> Result<i32> {
     loop {
         // Some calls end the process. The check comes first, because the session may write the
         // status and then end.
-        let ended = session.child.try_wait().context("waiting for a session of kubectl")?;
+        let ended = session
+            .process
+            .0
+            .try_wait()
+            .context("waiting for a session of kubectl")?;
         if let Some(status) = call.status()? {
             if ended.is_none() && session.left > 0 {
                 idle().push(session);

@@ -1,7 +1,5 @@
 //! The simulation of the controllers of objects in both APIs.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
-
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,13 +1,5 @@
 //! The controller of MachinePools in simulated clusters, and seeded bugs of it.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test that fails may panic"
-)]
-
 use capstan_core::pool::Mode;
 use capstan_sandbox::simulation::Simulation;
 use capstan_sandbox::simulation::machine_pool::{MODES, bugs, controller, simulate, special};
