@@ -20,7 +20,7 @@ LAWS := $(OPTIMIZED) capstan-core --test conversion laws::
 # All other tests: the second pattern leaves out the test target `simulation`.
 OTHER_TESTS := --lib --bins --test '[!s]*' --test 's[!i]*'
 
-.PHONY: help build run test test-simulated test-long test-fast simulate simulate-faults simulator mutants kube lint fmt deny bench fuzz image pictures release
+.PHONY: help build run test test-programs test-simulated test-long test-fast simulate simulate-faults simulator mutants kube lint fmt deny bench fuzz image pictures release
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -37,16 +37,21 @@ build:
 # With MAKE itself in the line, `make --dry-run` would run the tests.
 NESTED_MAKE := $(MAKE) --no-print-directory
 
-# One build for the tests and the programs that they start. The features of many dependencies differ
-# with and without tests, so that `build` would compile these dependencies a second time. Go builds
-# at the same time. The simulation runs while tests wait for servers, at the lowest priority, so
-# that the tests do not wait for it.
-test: simulator ## Run all tests with a real API server, and the seeded bugs in simulations
-	@{ $(SIMULATOR) kube && $(SIMULATOR) neighbours; } & programs=$$!; \
-		$(CARGO) build --workspace --all-targets --locked && wait $$programs
+# The simulation runs while tests wait for servers, at the lowest priority, so that the tests do not
+# wait for it. The builds run side by side, because that of the simulator ends with large crates,
+# each of which one core compiles.
+test: ## Run all tests with a real API server, and the seeded bugs in simulations
+	@$(NESTED_MAKE) simulator & simulator=$$!; $(NESTED_MAKE) test-programs && wait $$simulator
 	@nice -n 19 $(NESTED_MAKE) test-simulated & simulated=$$!; trap "kill $$simulated" INT TERM; \
 		RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$(TEST_THREADS)} $(CARGO) test --workspace --locked $(OTHER_TESTS); tests=$$?; \
 		wait $$simulated && exit $$tests
+
+# One build for the tests and the programs that they start. The features of many dependencies differ
+# with and without tests, so that `build` would compile these dependencies a second time.
+test-programs: ## Build the tests, the control plane, and the components of other projects
+	@$(CARGO) build --workspace --all-targets --locked
+	@$(BIN)/capstan-sandbox kube
+	@$(BIN)/capstan-sandbox neighbours
 
 test-simulated: simulator ## Run what `make test` simulates
 	$(OPTIMIZED) capstan-sandbox --test simulation
