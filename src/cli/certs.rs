@@ -143,7 +143,17 @@ impl Issue {
     fn authority(&self, now: i64, out: &mut impl Write) -> anyhow::Result<Authority> {
         let (certificate, key) = (self.dir.join("ca.crt"), self.dir.join("ca.key"));
         match (read(&certificate)?, read(&key)?) {
-            (Some(certificate), Some(key)) => Ok(Authority { certificate, key }),
+            (Some(certificate), Some(key)) => {
+                let authority = Authority { certificate, key };
+                anyhow::ensure!(
+                    authority
+                        .is_pair()
+                        .with_context(|| format!("reading ca.crt and ca.key in {}", self.dir.display()))?,
+                    "ca.key in {} is not the key of ca.crt; restore the key, or remove both to issue a new CA",
+                    self.dir.display()
+                );
+                Ok(authority)
+            }
             (None, None) => {
                 let authority = Authority::issue("capstan authority", now, self.ca_days * DAY)?;
                 write(&key, &authority.key, 0o600)?;
@@ -259,6 +269,26 @@ mod tests {
             issue.run(now, &mut Vec::new()).is_err(),
             "a CA without its key is not overwritten"
         );
+    }
+
+    #[test]
+    fn w165_a_ca_signs_nothing_with_the_key_of_another_ca() {
+        let now = 1_800_000_000;
+        let issue = |dir: &std::path::Path| Issue {
+            dir: dir.to_path_buf(),
+            dns: vec!["a.b.svc".to_owned()],
+            days: 90,
+            ca_days: 730,
+        };
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for folder in [&first, &second] {
+            issue(folder.path()).run(now, &mut Vec::new()).unwrap();
+        }
+        std::fs::copy(second.path().join("ca.key"), first.path().join("ca.key")).unwrap();
+        std::fs::remove_file(first.path().join("tls.crt")).unwrap();
+        let refused = issue(first.path()).run(now, &mut Vec::new()).unwrap_err();
+        assert!(refused.to_string().contains("is not the key of ca.crt"), "{refused}");
+        assert!(!first.path().join("tls.crt").exists());
     }
 
     #[test]

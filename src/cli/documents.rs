@@ -365,6 +365,8 @@ fn limits(part: &str) -> serde_saphyr::Options {
     const EVENTS_OF_NODE: usize = 4;
     let least = serde_saphyr::Budget::default();
     serde_saphyr::options! {
+        // kubectl reads YAML 1.1, in which `0120` is 80.
+        legacy_octal_numbers: true,
         budget: serde_saphyr::budget! {
             max_nodes: part.len().max(least.max_nodes),
             max_events: part.len().saturating_mul(EVENTS_OF_NODE).max(least.max_events),
@@ -588,6 +590,17 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn w166_a_number_that_begins_with_zero_is_octal_as_in_kubectl() {
+        let documents = parse(
+            "f",
+            "apiVersion: v1\nkind: A\nspec: {size: 0120, text: \"0120\", zero: 0}\n",
+        )
+        .unwrap();
+        let expected = serde_json::json!({"size": 80, "text": "0120", "zero": 0});
+        assert_eq!(documents[0].object["spec"], expected);
     }
 
     #[test]

@@ -34,7 +34,7 @@ mod controllers;
 mod infrastructure_versions;
 mod metrics_clients;
 
-use controllers::{EtcdMembers, EtcdWay, FeatureCaches, RegisteredMetrics, lease_duration, lease_name};
+use controllers::{EtcdMembers, EtcdWay, FeatureCaches, RegisteredMetrics, identity, lease_duration, lease_name};
 use infrastructure_versions::InfrastructureVersions;
 
 /// Run the admission webhook server and, with --controllers, the controllers.
@@ -288,7 +288,7 @@ pub struct Args {
     lease_duration: Duration,
     /// Name of this process in the Lease, in requests and in events; it must be unique
     /// among running processes. The default is the host name and the process id.
-    #[arg(long, env = "POD_NAME", value_name = "NAME", help_heading = "Controllers")]
+    #[arg(long, env = "POD_NAME", value_parser = identity, value_name = "NAME", help_heading = "Controllers")]
     identity: Option<String>,
 
     /// Format of the log.
@@ -429,6 +429,7 @@ impl Recording {
 
 async fn serve(args: &Args) -> anyhow::Result<ExitCode> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    controllers::check_etcd_certificates(args.etcd_certificates.as_deref())?;
     let certificates = Certificates::new();
     let lifecycle = Lifecycle::new();
     let settings = Settings {
@@ -507,11 +508,16 @@ fn tls_policy(args: &Args) -> anyhow::Result<Policy> {
         }
         None => None,
     };
-    Ok(Policy {
+    let policy = Policy {
         min_version: args.tls_min_version,
         cipher_suites: args.tls_cipher_suite.clone(),
         clients,
-    })
+    };
+    anyhow::ensure!(
+        policy.has_suite(),
+        "no --tls-cipher-suite is one of TLS 1.3, which --tls-min-version demands"
+    );
+    Ok(policy)
 }
 
 /// A client, and what it follows.

@@ -32,6 +32,15 @@ pub struct Policy {
     pub clients: Option<Clients>,
 }
 
+impl Policy {
+    /// Whether a cipher suite fits one of the versions.
+    #[must_use]
+    pub fn has_suite(&self) -> bool {
+        let fits = |suite: &CipherSuite| self.min_version == MinVersion::Tls12 || suite.0.tls13().is_some();
+        self.cipher_suites.is_empty() || self.cipher_suites.iter().any(fits)
+    }
+}
+
 /// A cipher suite that the server supports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CipherSuite(SupportedCipherSuite);

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, SanType,
+    KeyUsagePurpose, PublicKeyData as _, SanType,
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -152,6 +152,18 @@ impl Authority {
             .next()
             .and_then(|name| name.as_str().ok());
         name.map(ToOwned::to_owned).ok_or(Error::Authority)
+    }
+
+    /// Whether the key is that of the certificate.
+    ///
+    /// # Errors
+    ///
+    /// One of them cannot be read.
+    pub fn is_pair(&self) -> Result<bool, Error> {
+        let der = CertificateDer::from_pem_slice(self.certificate.as_bytes()).map_err(|_| Error::Authority)?;
+        let (_, certificate) = x509_parser::parse_x509_certificate(&der).map_err(|_| Error::Authority)?;
+        let key = KeyPair::from_pem(&self.key)?;
+        Ok(certificate.public_key().raw == key.subject_public_key_info())
     }
 
     /// Issues a serving certificate for `names` that is valid for `lifetime` seconds from `now`

@@ -621,3 +621,48 @@ fn w160_leases_that_cannot_be_taken_and_certificates_without_a_user_are_refused(
         );
     }
 }
+
+/// A Lease whose holder has no name is free for every process.
+#[test]
+fn v274_an_empty_identity_is_refused() {
+    let serve = ["serve", "--dev-certificate", "memory", "--controllers"];
+    for flag in ["--identity=", "--identity=a b"] {
+        let output = capstan(&[&serve[..], &[flag]].concat(), "");
+        let error = stderr(&output);
+        let expected = "must not be empty, and must contain only letters, digits, and signs of ASCII";
+        assert!(
+            output.status.code() == Some(2) && error.contains(expected),
+            "{flag}: {error}"
+        );
+    }
+}
+
+#[test]
+fn w163_a_folder_of_etcd_certificates_that_does_not_exist_is_refused() {
+    let serve = ["serve", "--dev-certificate", "memory", "--control-plane-controllers"];
+    let folder = Folder::new();
+    let file = folder.file("file", "");
+    for (place, expected) in [
+        ("/nonexistent", "reading --etcd-certificates /nonexistent: No such file"),
+        (path(&file), "must be a folder with ca.crt, tls.crt, and tls.key"),
+    ] {
+        let flags = ["--etcd-members=capstan", "--etcd-certificates", place];
+        let output = capstan(&[&serve[..], &flags].concat(), "");
+        let error = stderr(&output);
+        assert!(!output.status.success() && error.contains(expected), "{place}: {error}");
+    }
+}
+
+#[test]
+fn w164_cipher_suites_that_no_version_uses_are_refused() {
+    let flags = [
+        "serve",
+        "--dev-certificate=memory",
+        "--tls-min-version=1.3",
+        "--tls-cipher-suite=ECDHE-RSA-AES128-GCM-SHA256",
+    ];
+    let output = capstan(&flags, "");
+    let error = stderr(&output);
+    let expected = "no --tls-cipher-suite is one of TLS 1.3, which --tls-min-version demands";
+    assert!(!output.status.success() && error.contains(expected), "{error}");
+}

@@ -44,6 +44,25 @@ fn a_kind_without_rules_fails_a_strict_check_only() {
 }
 
 #[test]
+fn w169_a_version_of_cluster_api_without_rules_fails_a_strict_check() {
+    for (version, expected) in [("v9", true), ("v1alpha4", true), ("v1beta1", false), ("v1beta2", false)] {
+        let pool = json!({
+            "apiVersion": format!("cluster.x-k8s.io/{version}"),
+            "kind": "MachinePool",
+            "metadata": {"name": "a", "namespace": "ns"},
+            "spec": {"clusterName": "c", "template": {"spec": {"clusterName": "c"}}},
+        });
+        let output = capstan(&["check", "--strict", "-o", "json", "-"], &pool.to_string());
+        assert_eq!(output.status.code(), Some(1), "{version}: {}", stdout(&output));
+        let rows = rows(&output);
+        // A pool without bootstrap data is refused where there are rules.
+        assert_eq!(rows[0]["allowed"], expected, "{version}: {rows}");
+        let is_unknown = expected && skipped(&rows[0]) == ["check-unknown-kind"];
+        assert_eq!(is_unknown, expected, "{version}: {rows}");
+    }
+}
+
+#[test]
 fn a_kind_in_other_letters_is_refused_and_the_refusal_names_the_kind() {
     for wrong in ["machine", "MACHINE"] {
         let mut lower = machine(0, "a");

@@ -23,7 +23,7 @@ use super::response::Status;
 use super::snapshot::Snapshot;
 use crate::api::kind::KindInfo;
 use crate::api::machine_openshift_io::control_plane_machine_set;
-use crate::api::{config_openshift_io, infrastructure_cluster_x_k8s_io, kinds, machine_openshift_io};
+use crate::api::{cluster_x_k8s_io, config_openshift_io, infrastructure_cluster_x_k8s_io, kinds, machine_openshift_io};
 use crate::cel::rules::{RuleError, RuleFile};
 use crate::model::distance;
 use crate::model::{Operation, Propagation, User, Violation, Warning};
@@ -174,7 +174,7 @@ impl Checker {
         let undecodable = is_written.then(|| metadata::undecodable(&object)).flatten();
         let checked = match known.map(|known| (known, known.schemas.get(version))) {
             Some((known, None)) => wrong_version(known, api_version),
-            None if reads_status.is_none() => unknown_kind(group, kind, api_version),
+            None if reads_status.is_none() || !has_rules(group, version) => unknown_kind(group, kind, api_version),
             _ if undecodable.is_some() => undecodable.unwrap_or_default(),
             _ if is_scale => steps.scale(),
             _ if check.operation == Operation::Delete => steps.deletion(),
@@ -203,6 +203,12 @@ fn wrong_version(known: &KnownKind, api_version: &str) -> Checked {
         status: Some(Status::plain(404, "NotFound", message)),
         ..Checked::default()
     }
+}
+
+/// Whether the rules know the fields of a version. Those of Cluster API know two versions, and have
+/// no schema that would tell the others.
+fn has_rules(group: &str, version: &str) -> bool {
+    group != cluster_x_k8s_io::GROUP || ["v1beta1", "v1beta2"].contains(&version)
 }
 
 /// The answer of an API server to a known kind with a typing error. Otherwise a warning, because it

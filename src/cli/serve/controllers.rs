@@ -3,6 +3,7 @@
 //! Every feature has caches, metrics and a Lease of its own. Nothing here decides what a controller
 //! does.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,6 +105,17 @@ pub(super) fn lease_name(text: &str) -> Result<String, String> {
     ))
 }
 
+/// The name of a process. A Lease whose holder has no name is free, so that two processes without a
+/// name would lead at the same time.
+pub(super) fn identity(text: &str) -> Result<String, String> {
+    if !text.is_empty() && text.bytes().all(|letter| letter.is_ascii_graphic()) {
+        return Ok(text.to_owned());
+    }
+    Err(String::from(
+        "must not be empty, and must contain only letters, digits, and signs of ASCII",
+    ))
+}
+
 /// How long a Lease is valid. A Lease counts whole seconds, and is renewed before a third of them
 /// is left.
 pub(super) fn lease_duration(text: &str) -> Result<Duration, String> {
@@ -172,6 +184,19 @@ fn etcd_route(args: &Args) -> EtcdRoute {
         EtcdWay::Direct => EtcdRoute::Advertised,
         EtcdWay::PortForward => EtcdRoute::PortForward,
     }
+}
+
+/// Checks that there is the folder of the certificates for etcd. Its files may come later.
+pub(super) fn check_etcd_certificates(folder: Option<&Path>) -> anyhow::Result<()> {
+    let Some(folder) = folder else { return Ok(()) };
+    let step = || format!("reading --etcd-certificates {}", folder.display());
+    let found = std::fs::metadata(folder).with_context(step)?;
+    anyhow::ensure!(
+        found.is_dir(),
+        "--etcd-certificates {} must be a folder with ca.crt, tls.crt, and tls.key",
+        folder.display()
+    );
+    Ok(())
 }
 
 /// The component that manages etcd members. The arguments demand the folder of the certificates.

@@ -25,9 +25,9 @@ pub(super) fn rollout(old: &KubeadmControlPlane, new: &KubeadmControlPlane) -> O
         count => format!("all {count} machines, one after the other"),
     };
     let text = format!(
-        "this update replaces {machines}, because of {}; {}",
-        summary(&changes),
-        order(&new.spec)
+        "this update replaces {machines}; {}; changed: {}",
+        order(&new.spec),
+        summary(&changes)
     );
     Some(Warning::new(ROLLOUT.id(), text))
 }
@@ -163,7 +163,10 @@ mod tests {
     #[test]
     fn w140_an_update_to_fewer_machines_replaces_only_those_that_stay() {
         for (after, expected) in [
-            (1, "this update replaces the machine that stays, because of"),
+            (
+                1,
+                "this update replaces the machine that stays; a replacement is created before",
+            ),
             (3, "this update replaces the 3 machines that stay, one after the other"),
             (5, "this update replaces all 5 machines, one after the other"),
             (7, "this update replaces all 5 machines, one after the other"),
@@ -172,6 +175,27 @@ mod tests {
             new["spec"]["version"] = json!("v1.34.0");
             let warnings = warnings(&of(5), &new, "");
             assert!(warnings.iter().any(|text| text.starts_with(expected)), "{warnings:?}");
+        }
+    }
+
+    #[test]
+    fn w168_the_order_of_a_replacement_is_not_cut_off() {
+        let mut new = of(3);
+        let name = "n".repeat(200);
+        new["spec"]["machineTemplate"]["spec"]["infrastructureRef"]["name"] = json!(name);
+        new["spec"]["version"] = json!("v1.34.0");
+        new["spec"]["kubeadmConfigSpec"] = json!({"files": [{"path": "/etc/a"}], "preKubeadmCommands": ["a"]});
+        for (surge, order) in [
+            (0, "a machine is deleted before its replacement is created"),
+            (1, "a replacement is created before a machine is deleted"),
+        ] {
+            new["spec"]["rollout"] =
+                json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge}}});
+            let warnings = warnings(&of(3), &new, "");
+            assert!(
+                warnings[0].contains(order) && warnings[0].ends_with('…'),
+                "{warnings:?}"
+            );
         }
     }
 

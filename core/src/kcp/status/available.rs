@@ -124,7 +124,8 @@ fn members(state: &State, reported: &EtcdMembers) -> Members {
         let mut machines = state.machines.iter();
         let machine = machines.find(|machine| machine.node() == Some(member.name.as_str()));
         let machine = machine.or_else(|| only_joining.take());
-        members.healthy += usize::from(machine.is_some_and(has_healthy_member));
+        let is_healthy = machine.is_some_and(has_healthy_member) && member.healthy != Some(false);
+        members.healthy += usize::from(is_healthy);
     }
     members
 }

@@ -304,3 +304,17 @@ fn the_last_remediation_is_the_one_in_progress_or_the_newest_of_a_machine() {
     world.control_plane["metadata"]["annotations"] = json!({(REMEDIATION_IN_PROGRESS): pending});
     assert_eq!(computed(&world).last_remediation.unwrap().machine, "m-9");
 }
+
+/// The condition of a Machine may be older than the answer of the member.
+#[test]
+fn w167_a_member_that_does_not_answer_does_not_count_for_the_availability() {
+    let mut world = World::new("abc");
+    let members = json!([
+        {"name": "n-0"}, {"name": "n-1", "healthy": false}, {"name": "n-2", "healthy": false},
+    ]);
+    world.etcd.as_mut().unwrap()["members"] = members;
+    assert_eq!(
+        shown(&world, "Available"),
+        "False NotAvailable: 1 of 3 etcd members are healthy, at least 2 required for etcd quorum"
+    );
+}
