@@ -187,7 +187,8 @@ fn strayed(state: &State) -> Option<Degradation> {
         reason: "StrayedMachines",
         message: format!(
             "{} machine(s) have the control plane as their controller, but not the labels of a control plane machine of \
-             its Cluster: {}; put the labels back, or delete the machines",
+             its Cluster: {}; put the labels back, also to delete these machines, because their deletion can wait for \
+             the labels",
             state.strayed.len(),
             state.strayed.join(", ")
         ),

@@ -28,6 +28,16 @@ fn v83_the_member_of_an_owned_machine_without_its_label_stays() {
     assert!(plan.degraded[0].message.contains("m-2"), "{:?}", plan.degraded);
 }
 
+/// Only Capstan removes the hook of a machine, and not while the labels are missing.
+#[test]
+fn v275_a_machine_without_its_label_is_not_to_be_deleted_without_it() {
+    let mut world = World::new("abc");
+    strip(&mut world, 2);
+    let plan = planned(&world);
+    let advice = "put the labels back, also to delete these machines";
+    assert!(plan.degraded[0].message.contains(advice), "{:?}", plan.degraded);
+}
+
 #[test]
 fn v84_a_machine_without_a_node_is_not_remediated_if_its_member_may_be_needed() {
     let mut world = World::new("abc");
