@@ -144,7 +144,7 @@ impl Authority {
     }
 
     fn common_name(&self) -> Result<String, Error> {
-        let der = CertificateDer::from_pem_slice(self.certificate.as_bytes()).map_err(|_| Error::Authority)?;
+        let der = self.der()?;
         let (_, certificate) = x509_parser::parse_x509_certificate(&der).map_err(|_| Error::Authority)?;
         let name = certificate
             .subject()
@@ -154,13 +154,17 @@ impl Authority {
         name.map(ToOwned::to_owned).ok_or(Error::Authority)
     }
 
+    fn der(&self) -> Result<CertificateDer<'static>, Error> {
+        CertificateDer::from_pem_slice(self.certificate.as_bytes()).map_err(|_| Error::Authority)
+    }
+
     /// Whether the key is that of the certificate.
     ///
     /// # Errors
     ///
     /// One of them cannot be read.
     pub fn is_pair(&self) -> Result<bool, Error> {
-        let der = CertificateDer::from_pem_slice(self.certificate.as_bytes()).map_err(|_| Error::Authority)?;
+        let der = self.der()?;
         let (_, certificate) = x509_parser::parse_x509_certificate(&der).map_err(|_| Error::Authority)?;
         let key = KeyPair::from_pem(&self.key)?;
         Ok(certificate.public_key().raw == key.subject_public_key_info())
