@@ -35,7 +35,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Returns a client for the cluster. It does not connect.
+    /// Returns a client for the cluster. It does not connect, and it sends each request once: the
+    /// caller repeats what failed, because it knows whether the request is still right.
     ///
     /// # Errors
     /// The configuration cannot be read, or it does not describe a usable cluster.
@@ -63,6 +64,7 @@ impl Cluster {
     /// The API server does not respond within the timeout; the error is one sentence.
     pub(super) async fn connect(&self, timeout: Duration) -> anyhow::Result<Connection> {
         let mut config = self.config().await?;
+        config.default_retry = true;
         config.connect_timeout = Some(timeout);
         config.read_timeout = Some(timeout);
         config.write_timeout = Some(timeout);
@@ -127,6 +129,9 @@ impl Cluster {
 
     async fn config(&self) -> anyhow::Result<kube::Config> {
         let mut config = self.read_config().await?;
+        // The retries of the library last for minutes without a log line. A step would be stored
+        // long after the state was read that it was decided from.
+        config.default_retry = false;
         config.cluster_url = with_scheme(config.cluster_url.clone(), uses_tls(&config))?;
         Ok(config)
     }
@@ -374,7 +379,54 @@ pub fn feature_gate(text: &str) -> Result<(String, bool), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Authority, feature_gate, identity, with_scheme};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use axum::http::StatusCode;
+    use kube::api::PostParams;
+
+    use super::{Authority, Cluster, Credentials, Watches, feature_gate, identity, with_scheme};
+
+    #[tokio::test]
+    async fn v276_a_write_that_an_overloaded_api_server_refuses_is_sent_once() {
+        let requests = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&requests);
+        let overloaded = axum::Router::new().fallback(async move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            StatusCode::SERVICE_UNAVAILABLE
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, overloaded).await });
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kubeconfig");
+        let kubeconfig = serde_json::json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [],
+            "clusters": [{"name": "c", "cluster": {"server": server}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": ""}}],
+        });
+        std::fs::write(&path, kubeconfig.to_string()).unwrap();
+        let cluster = Cluster {
+            kubeconfig: Some(path),
+            context: None,
+        };
+        let registry = &mut prometheus_client::registry::Registry::default();
+        let (watches, credentials) = (Watches::register(registry), Credentials::register(registry));
+
+        for client in [
+            cluster.client().await.unwrap(),
+            cluster.watched_client(&watches, &credentials).await.unwrap(),
+        ] {
+            requests.store(0, Ordering::Relaxed);
+            let maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> = kube::Api::namespaced(client, "default");
+            let created = maps.create(&PostParams::default(), &Default::default()).await;
+            assert!(
+                matches!(&created, Err(kube::Error::Api(status)) if status.code == 503),
+                "{created:?}"
+            );
+            assert_eq!(requests.load(Ordering::Relaxed), 1);
+        }
+    }
 
     #[test]
     fn the_user_of_the_hook_replaces_the_etcd_operator_of_openshift() {

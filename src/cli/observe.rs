@@ -79,8 +79,7 @@ impl ObservedCluster {
 
     /// Whether a ControlPlane manages the machines: there is one, and no set is Active beside it.
     pub(super) async fn has_control_plane(&self) -> anyhow::Result<bool> {
-        self.cluster.connect(CONNECT).await?;
-        let client = self.cluster.client().await?;
+        let client = self.cluster.connect(CONNECT).await?.client;
         let resource = |kind: &KindInfo| {
             let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
             ApiResource::from_gvk_with_plural(&gvk, &kind.plural)

@@ -29,6 +29,7 @@ use capstan_core::kcp::addons::{self, AddonChange};
 use capstan_core::kcp::assessment::{Assessment, Surroundings, assess};
 use capstan_core::kcp::certificates::{FoundSecret, is_renewed};
 use capstan_core::kcp::observed::{Observed, ReadObject, SnapshotError, cluster_of};
+use capstan_core::kcp::state::State as ControlPlaneState;
 use capstan_core::kcp::{Bootstrap, pending as records};
 use capstan_core::model::{NamespacedName, ObjectRef};
 use jiff::{SignedDuration, Timestamp};
@@ -43,6 +44,7 @@ use crate::workload::{ManagedCluster, ManagedClusters, ManagedEtcd};
 use inspect::{Inspected, change_addon, prepare_join};
 use known::Known;
 use pending::{Creations, Leaving};
+use statuses::Attempts;
 use steps::{Origin, Planned, planned};
 
 pub use issue::{Issuer, Kubeconfig};
@@ -76,6 +78,7 @@ pub struct State {
     leaving: Leaving,
     /// The machine that the plan from the caches creates.
     expected: Option<String>,
+    attempts: Attempts,
     /// What the API server does not store of the statuses of the control plane and its machines.
     stored: StoredParts,
 }
@@ -91,7 +94,7 @@ pub struct Found {
     /// The names of needed Secrets without the label.
     unlabelled: BTreeSet<String>,
     managed: Option<ManagedCluster>,
-    /// Whether the managed cluster may respond: it has a kubeconfig and a machine.
+    /// Whether the managed cluster may respond: it has a kubeconfig, and has or had a machine.
     can_be_inspected: bool,
     source: Source,
     planned: Vec<Planned>,
@@ -387,7 +390,7 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
                 .collect(),
             addon,
             now: moment.time,
-            can_be_inspected: has_kubeconfig && !assessment.state.machines.is_empty(),
+            can_be_inspected: has_kubeconfig && may_answer(&assessment.state),
             key: key.clone(),
             object: Arc::clone(object),
             assessment,
@@ -551,6 +554,7 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
             let removed = self.managed.remove_member(managed, member).await;
             removed.map_err(|error| failed(format!("removing etcd member {member:?}"), error.to_string()))?;
             tracing::info!(member, control_plane = %observed.key, "etcd member removed");
+            self.forget_member(&observed.key, member);
         }
         Ok(())
     }
@@ -577,7 +581,8 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
     }
 
     fn status(&self, reconciled: &Reconciled<'_, Found>, state: &mut State) -> Vec<Write> {
-        statuses::writes(reconciled, &mut state.stored)
+        let failing = state.attempts.learn(reconciled);
+        statuses::writes(reconciled, &mut state.stored, failing.as_ref())
     }
 
     fn stored(&self, _observed: &Found, write: &Write, written: &Written, state: &mut State) {
@@ -612,7 +617,8 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
             message: problem.as_str().into(),
             key: problem.clone(),
         });
-        let errors = reconciled.errors.iter().filter(|error| !error.is_conflict());
+        let errors = reconciled.errors.iter();
+        let errors = errors.filter(|error| !error.is_conflict() || error.is_name_taken());
         let failures = errors.map(|error| EventSpec {
             warning: true,
             reason: "Failed",
@@ -629,6 +635,12 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
             requeue_at: poll.into_iter().chain(planned).min(),
         }
     }
+}
+
+/// Whether the managed cluster may have an API server. One without a known machine may have lost
+/// its Machines only: before a first machine is created, it must not answer (V282).
+fn may_answer(state: &ControlPlaneState) -> bool {
+    !state.machines.is_empty() || (state.is_initialized() && !state.is_deleting())
 }
 
 /// The Secrets with the label of a Cluster.

@@ -88,6 +88,12 @@ impl StepError {
         matches!(&self.source, kube::Error::Api(status) if status.code == 409)
     }
 
+    /// What is to be created exists already, and was created for something else. A later attempt
+    /// fails in the same way.
+    pub fn is_name_taken(&self) -> bool {
+        matches!(&self.source, kube::Error::Api(status) if status.code == 409 && status.reason == "AlreadyExists")
+    }
+
     /// There is no such object.
     pub fn is_not_found(&self) -> bool {
         matches!(&self.source, kube::Error::Api(status) if status.code == 404)
@@ -152,6 +158,9 @@ impl StepError {
             403 | 422 if is_denial(&status.message) => "an admission policy refuses the write: see its message",
             403 => "grant Capstan this permission: see manifests/components/controllers/rbac.yaml",
             404 => "does the cluster serve this kind? See capstan manifests crds",
+            409 if self.is_name_taken() => {
+                "the object of this name is not the one that Capstan creates, or is being deleted: remove it, or wait"
+            }
             409 => "the object changed in the meantime; it is reconciled again",
             422 => "the API server finds the object invalid: correct what the message names",
             429 | 500..=599 => "the API server is overloaded or failing; retrying",

@@ -1,15 +1,16 @@
 //! The objects of a new machine.
 //!
-//! The name is derived from the machines that exist and from the revision, so that a creation that
-//! is repeated after a lost reply creates no second machine, and a creation that began with another
-//! spec is not continued (V134). The clone of the infrastructure template is left to the shell,
-//! because the kind is unknown here.
+//! The name is derived from the machines that exist, from the one that was created last, and from
+//! the revision. A creation that is repeated after a lost reply creates no second machine, and a
+//! creation that began with another spec is not continued (V134). The clone of the infrastructure
+//! template is left to the shell, because the kind is unknown here.
 
 use super::action::{Action, Step, machine_ref};
 use super::desired::{Bootstrap, config};
 use super::machine_fields::{machine_spec, shared_metadata};
 use super::naming::{Names, evaluate};
 use super::outdated::{REVISION, revision};
+use super::pending::LAST_CREATED;
 use super::propagation;
 use super::remediation;
 use super::state::{MachineState, State};
@@ -122,6 +123,8 @@ fn name(state: &State) -> Result<String, String> {
         let attempt = attempt.to_string();
         let mut parts = vec![metadata.uid(), metadata.name(), &revision, remediation, &attempt];
         parts.extend(&existing);
+        // No machine has the empty name, so the last one is never taken for an existing one.
+        parts.extend(state.annotation(LAST_CREATED).into_iter().flat_map(|last| ["", last]));
         let random = derived_suffix(&parts);
         let names = Names {
             cluster: &state.cluster_name,

@@ -6,20 +6,27 @@
 //! etcd recovers. This module must never decide about a step: the members are read again before
 //! each one.
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::state::{MachineState, State};
+use super::state::{MachineState, State, condition};
 use super::{membership, safety};
 use crate::model::MembershipChange;
 
 /// On a Machine, with the reason as its value: etcd needs the member of the Machine.
 pub const REQUIRED: &str = "capstan.dev/required-for-quorum";
 
+/// How long etcd must be healthy before the annotation is removed. A member whose health changes
+/// every few seconds would otherwise change the other Machines as often.
+const RECOVERED: SignedDuration = SignedDuration::from_secs(60);
+
 /// Whether a Machine may be deleted as far as etcd is concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Need {
-    /// Etcd keeps its quorum, or everything is being deleted.
+    /// Everything is being deleted, or etcd has no member for the Machine.
     None,
+    /// Etcd keeps its quorum.
+    Healthy,
     /// Etcd would lose its quorum, with the reason.
     Quorum(String),
     /// The members, or that of the Machine, are not known.
@@ -46,7 +53,7 @@ fn need(state: &State, machine: &MachineState) -> Need {
         return Need::None;
     }
     match safety::lost_quorum(&members, MembershipChange::Remove(member)) {
-        None => Need::None,
+        None => Need::Healthy,
         Some(lost) => Need::Quorum(safety::why(lost, &format!("the removal of etcd member {member}"))),
     }
 }
@@ -54,16 +61,27 @@ fn need(state: &State, machine: &MachineState) -> Need {
 /// The merge patch of a Machine; `None` if its annotation is right. A Machine that is being deleted
 /// keeps what it has, and so does one about which nothing is known: the last answer is the best one
 /// while the managed cluster does not respond.
-pub fn machine_patch(state: &State, machine: &MachineState) -> Option<Value> {
+pub fn machine_patch(state: &State, machine: &MachineState, now: Timestamp) -> Option<Value> {
     if machine.is_deleting() {
         return None;
     }
     let wanted = match need(state, machine) {
-        Need::None => None,
+        Need::Healthy if !has_recovered(state, now) => return None,
+        Need::None | Need::Healthy => None,
         Need::Quorum(reason) => Some(reason),
         Need::Unknown => return None,
     };
     annotate(machine, wanted.as_deref())
+}
+
+/// Whether the health of no etcd member changed a short time ago.
+fn has_recovered(state: &State, now: Timestamp) -> bool {
+    let conditions = state
+        .machines
+        .iter()
+        .filter_map(|machine| machine.condition(condition::ETCD_MEMBER));
+    let mut changes = conditions.filter_map(|condition| condition.last_transition_time);
+    changes.all(|changed| now.duration_since(changed) >= RECOVERED)
 }
 
 /// The merge patch of a Machine that the control plane itself deletes; `None` if nothing refuses
@@ -91,13 +109,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::kcp::samples::World;
-    use crate::kcp::state::condition;
+    use crate::kcp::samples::{World, now};
 
     /// The annotation that the first machine gets: `Some(None)` removes it.
     fn change(world: &World) -> Option<Option<String>> {
         let state = world.state();
-        let patch = machine_patch(&state, state.machine("m-0").unwrap())?;
+        let patch = machine_patch(&state, state.machine("m-0").unwrap(), now())?;
         Some(patch["metadata"]["annotations"][REQUIRED].as_str().map(str::to_owned))
     }
 
@@ -126,7 +143,11 @@ mod tests {
         assert_eq!(change(&annotated()), None, "nothing is written again");
         let state = world().state();
         let unhealthy = state.machine("m-1").unwrap();
-        assert_eq!(machine_patch(&state, unhealthy), None, "the unhealthy machine may go");
+        assert_eq!(
+            machine_patch(&state, unhealthy, now()),
+            None,
+            "the unhealthy machine may go"
+        );
         assert!(change(&World::new("a")).unwrap().is_some(), "the last member");
     }
 
@@ -166,6 +187,21 @@ mod tests {
         let mut young = annotated();
         young.control_plane["status"]["initialization"] = json!({});
         assert_eq!(change(&young), Some(None));
+    }
+
+    #[test]
+    fn v279_the_annotation_stays_for_a_minute_after_etcd_has_recovered() {
+        let mut world = annotated();
+        world.set(1, condition::ETCD_MEMBER, "True");
+        let mut changed = |at: &str| {
+            let conditions = world.machines[1]["status"]["conditions"].as_array_mut().unwrap();
+            let mut members = conditions.iter_mut();
+            let member = members.find(|there| there["type"] == condition::ETCD_MEMBER).unwrap();
+            member["lastTransitionTime"] = json!(at);
+            change(&world)
+        };
+        assert_eq!(changed("2026-06-01T11:59:01Z"), None);
+        assert_eq!(changed("2026-06-01T11:59:00Z"), Some(None));
     }
 
     #[test]

@@ -4,6 +4,9 @@
 //! recorded machine may still appear, no other machine is created or deleted: it would be one
 //! machine more than planned. The same machine may be requested again, because its name is derived.
 //!
+//! The removal of a record also stores the name of the machine. The name of the next machine is
+//! derived from it: a machine that is gone may have left an infrastructure machine of its name.
+//!
 //! A record also tells the revision that its machine was created from, and stays while the machine
 //! does not tell it: a policy may drop annotations (V170).
 
@@ -16,6 +19,9 @@ use crate::api::meta::ObjectMeta;
 use crate::model::{
     Degradation, PendingCreation, Precondition, UnreadablePendingCreations, pending_creations, pending_creations_patch,
 };
+
+/// On a control plane: the name of the machine that it created last (decision 68).
+pub const LAST_CREATED: &str = "capstan.dev/last-created";
 
 /// A recorded creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,13 +137,28 @@ fn cleanup(state: &State, records: &[Recorded], plan: &Plan) -> Option<Step> {
         return None;
     }
     let precondition = precondition(&state.control_plane.metadata);
+    let mut patch = pending_creations_patch(&open, &precondition);
+    if let (Some(name), Some(annotations)) = (last_created(state, records), patch.pointer_mut("/metadata/annotations"))
+    {
+        annotations[LAST_CREATED] = name.into();
+    }
     Some(Step {
-        action: Action::PatchControlPlane(pending_creations_patch(&open, &precondition)),
+        action: Action::PatchControlPlane(patch),
         subject: control_plane_ref(state.namespace(), state.name()),
         index: None,
         because: String::from("requested machines were created, or cannot be created any more"),
         precondition: Some(precondition),
     })
+}
+
+/// The newest machine that exists, and whose creation is over. A machine that was refused must be
+/// requested under the same name again, because its other objects may exist.
+fn last_created<'r>(state: &State, records: &'r [Recorded]) -> Option<&'r str> {
+    let over = records.iter().filter(|record| record.until.is_none());
+    let over = over.map(|record| &record.creation);
+    let existing = over.filter(|creation| state.machine(&creation.machine).is_some());
+    let newest = existing.max_by_key(|creation| (creation.requested_at, &creation.machine));
+    newest.map(|creation| creation.machine.as_str())
 }
 
 /// Whether a record alone tells the revision of its machine, which exists.
@@ -236,6 +257,38 @@ mod tests {
         };
         let text = patch["metadata"]["annotations"][PENDING_CREATIONS].as_str().unwrap();
         assert!(text.contains("m-1") && !text.contains("m-0"), "{text}");
+    }
+
+    #[test]
+    fn v278_the_replacement_of_a_machine_that_is_gone_has_another_name() {
+        let (_, _, first) = growing();
+        let mut world = World::new("abc");
+        world.machines[2]["metadata"]["name"] = json!(first);
+        world.spec()["replicas"] = json!(5);
+        let name_of_next = |world: &World| {
+            let step = plan(&world.state(), now()).steps.remove(0);
+            step.machine_of_control_plane().unwrap().to_owned()
+        };
+        let before = name_of_next(&world);
+        let record = |machine: &str| Recorded {
+            until: None,
+            ..open(machine)
+        };
+        let stored = |records: Vec<Recorded>| {
+            let mut plan = Plan::default();
+            hold(&world.state(), &Ok(records), &mut plan);
+            let Action::PatchControlPlane(patch) = &plan.steps[0].action else {
+                panic!("{plan:?}");
+            };
+            patch["metadata"]["annotations"][LAST_CREATED]
+                .as_str()
+                .map(str::to_owned)
+        };
+        assert_eq!(stored(vec![record(&first)]), Some(first.clone()));
+        assert_eq!(stored(vec![record("m-8")]), None, "a machine that was refused");
+        world.control_plane["metadata"]["annotations"][LAST_CREATED] = json!(first);
+        assert_ne!(name_of_next(&world), before);
+        assert_eq!(name_of_next(&world), name_of_next(&world));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::membership;
 use super::remediation::{self, Decision};
 use super::state::{MachineState, State, condition, members_without_machine};
 use crate::api::cluster_x_k8s_io::control_plane::Machine;
+use crate::api::cluster_x_k8s_io::label;
 use crate::api::controlplane_cluster_x_k8s_io::FINALIZER;
 use crate::api::controlplane_cluster_x_k8s_io::annotation::{PRE_TERMINATE_HOOK, REMEDIATION_IN_PROGRESS};
 use crate::model::{Degradation, Precondition};
@@ -159,7 +160,14 @@ fn cluster_ready(state: &State) -> Option<Wait> {
         }
         Some(_) => return None,
     };
-    let message = format!("Cluster {:?} {missing}", state.cluster_name);
+    let message = if state.cluster_name.is_empty() {
+        format!(
+            "the control plane has no owner of the kind Cluster, and no label {}",
+            label::CLUSTER
+        )
+    } else {
+        format!("Cluster {:?} {missing}", state.cluster_name)
+    };
     Some(Wait::new(WaitReason::ClusterReady, message))
 }
 
@@ -187,8 +195,8 @@ fn strayed(state: &State) -> Option<Degradation> {
         reason: "StrayedMachines",
         message: format!(
             "{} machine(s) have the control plane as their controller, but not the labels of a control plane machine of \
-             its Cluster: {}; put the labels back, also to delete these machines, because their deletion can wait for \
-             the labels",
+             its Cluster: {}; put the labels back. A machine with the annotation {PRE_TERMINATE_HOOK} can also be \
+             deleted",
             state.strayed.len(),
             state.strayed.join(", ")
         ),
@@ -204,10 +212,33 @@ fn machines_missing(state: &State) -> Option<Degradation> {
         return Some(Degradation {
             reason: "MachinesMissing",
             message: format!(
-                "{} etcd member(s) work and have no machine of the control plane: {}; restore the Machines with their \
-                 labels and their owner, or stop these instances",
+                "{} etcd member(s) work and have no machine of the control plane: {}; restore the Machines with \
+                 their labels and their owner. Stop such an instance only while etcd keeps its quorum without it",
                 working.len(),
                 working.join(", ")
+            ),
+        });
+    }
+    if state.machines.is_empty() && !state.orphans.is_empty() {
+        return Some(Degradation {
+            reason: "MachinesMissing",
+            message: format!(
+                "the control plane has no machine, and Machines of its Cluster have the hook of control plane machines, \
+                 but no owner and no label {}: {}; restore the labels, and the machines are adopted: a new first machine \
+                 would start another etcd",
+                label::CONTROL_PLANE,
+                state.orphans.join(", ")
+            ),
+        });
+    }
+    if state.machines.is_empty() && state.is_initialized() && !state.serving_nodes.is_empty() {
+        let nodes: Vec<&str> = state.serving_nodes.iter().map(String::as_str).collect();
+        return Some(Degradation {
+            reason: "MachinesMissing",
+            message: format!(
+                "the control plane has no machine, and its Nodes are ready: {}; restore the Machines with their labels \
+                 and their owner: a new first machine would start another etcd",
+                nodes.join(", ")
             ),
         });
     }

@@ -80,6 +80,9 @@ pub(super) fn why(quorum: Quorum, change: &str) -> String {
             quorum.learners
         );
     }
+    if quorum.voting == 0 {
+        return format!("{change} would leave no voting etcd member");
+    }
     format!(
         "{change} would leave {healthy} healthy of {} voting etcd members; {} are needed",
         quorum.voting,

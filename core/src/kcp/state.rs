@@ -16,6 +16,7 @@ use crate::api::cluster_x_k8s_io::control_plane::{Cluster, Machine, MachineCondi
 use crate::api::cluster_x_k8s_io::{annotation, label};
 use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::{self, KubeadmControlPlane};
+use crate::api::core_v1::node::{CONTROL_PLANE_LABEL, Node};
 use crate::api::meta::Condition;
 use crate::model::{EtcdMember, pending_creations};
 
@@ -167,8 +168,12 @@ pub struct State {
     /// Control plane machines of the Cluster with another controller.
     pub foreign: Vec<String>,
     /// Machines that it controls, and that are not labelled as control plane machines of its
-    /// Cluster.
+    /// Cluster. One that is being deleted, also with the control plane, counts as its machine:
+    /// only the control plane can release it.
     pub strayed: Vec<String>,
+    /// Machines of the Cluster without a controller and without the label of control planes, with
+    /// the hook of control plane machines: each was a machine of a control plane.
+    pub orphans: Vec<String>,
     /// Machines and MachinePools of the Cluster that belong to no control plane.
     pub workers: Vec<String>,
     /// The etcd members as they are reported; `None` if etcd is external or no member answers.
@@ -176,6 +181,8 @@ pub struct State {
     /// The Nodes that are ready, and the Nodes of machines that the control plane does not control.
     /// An etcd member of such a Node is in use.
     pub used_nodes: BTreeSet<String>,
+    /// The control plane Nodes that are ready: the managed cluster has a control plane that works.
+    pub serving_nodes: BTreeSet<String>,
     /// The names of all Nodes and etcd members. A new machine gets none of them.
     pub remains: BTreeSet<String>,
     /// The names of the failure domains for control plane machines, sorted.
@@ -197,8 +204,10 @@ impl State {
             adoptable: Vec::new(),
             foreign: Vec::new(),
             strayed: Vec::new(),
+            orphans: Vec::new(),
             workers: Vec::new(),
             used_nodes: BTreeSet::new(),
+            serving_nodes: BTreeSet::new(),
             remains: BTreeSet::new(),
             reported: observed.etcd.clone(),
             control_plane,
@@ -219,34 +228,42 @@ impl State {
         let mut machines: Vec<&Arc<Machine>> = observed.machines.iter().collect();
         machines.sort_by(|left, right| left.metadata.name().cmp(right.metadata.name()));
         let (mut owned, mut adoptable, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut strayed, mut workers) = (Vec::new(), Vec::new());
+        let (mut strayed, mut orphans, mut workers) = (Vec::new(), Vec::new(), Vec::new());
         for machine in machines {
-            match labels(machine) {
-                (true, true) => match machine.metadata.controller() {
-                    None => adoptable.push(Arc::clone(machine)),
-                    Some(owner) if is_owner(&state.control_plane, owner) => {
-                        let recorded = revisions.get(machine.metadata.name()).map_or(&[][..], Vec::as_slice);
-                        owned.push(machine_state(&wanted, machine, recorded, observed, now));
-                    }
-                    Some(_) => foreign.push(machine.metadata.name().to_owned()),
-                },
-                (true, false) => workers.push(machine.metadata.name().to_owned()),
-                _ => {}
+            let (name, owner) = (machine.metadata.name(), machine.metadata.controller());
+            let is_owned = owner.is_some_and(|owner| is_owner(&state.control_plane, owner));
+            let (of_cluster, of_control_plane) = labels(machine);
+            let leaves = machine.metadata.is_deleting() || state.is_deleting();
+            if is_owned && of_cluster && (of_control_plane || leaves) {
+                let recorded = revisions.get(name).map_or(&[][..], Vec::as_slice);
+                owned.push(machine_state(&wanted, machine, recorded, observed, now));
+                continue;
             }
-            let owner = machine.metadata.controller();
-            if labels(machine) != (true, true) && owner.is_some_and(|owner| is_owner(&state.control_plane, owner)) {
-                strayed.push(machine.metadata.name().to_owned());
+            match (of_cluster, of_control_plane, owner) {
+                (true, true, None) => adoptable.push(Arc::clone(machine)),
+                (true, true, Some(_)) => foreign.push(name.to_owned()),
+                (true, false, _) => workers.push(name.to_owned()),
+                (false, ..) => {}
+            }
+            if is_owned {
+                strayed.push(name.to_owned());
+            }
+            let has_hook = machine.metadata.annotations.contains_key(PRE_TERMINATE_HOOK);
+            if of_cluster && !of_control_plane && owner.is_none() && has_hook {
+                orphans.push(name.to_owned());
             }
         }
         workers.extend(observed.machine_pools.iter().cloned());
         let used_nodes = used_nodes(observed, &owned);
         Self {
             used_nodes,
+            serving_nodes: serving_nodes(observed),
             remains: remains(observed),
             machines: owned,
             adoptable,
             foreign,
             strayed,
+            orphans,
             workers,
             ..state
         }
@@ -363,21 +380,18 @@ impl State {
 
     /// The etcd members with their health; `None` if they are unknown or etcd is external.
     ///
-    /// A member without a machine is healthy unless it has an alarm. A member with a machine is
-    /// healthy if the condition of the machine is true.
+    /// A member is healthy if it has no alarm, and the condition of its machine is true, if it has
+    /// a machine.
     pub fn members(&self) -> Option<Vec<EtcdMember>> {
         let reported = self.reported.as_ref()?;
         let members = reported.members.iter().map(|member| {
             let mut machines = self.machines.iter();
             let machine = machines.find(|machine| machine.node() == Some(member.name.as_str()));
-            let is_healthy = match machine {
-                Some(machine) => machine.is_true(condition::ETCD_MEMBER),
-                None => member.alarms.is_empty(),
-            };
+            let is_healthy = machine.is_none_or(|machine| machine.is_true(condition::ETCD_MEMBER));
             EtcdMember {
                 name: member.name.clone(),
                 is_learner: member.learner,
-                is_healthy: is_healthy && member.healthy != Some(false),
+                is_healthy: is_healthy && member.alarms.is_empty() && member.healthy != Some(false),
             }
         });
         Some(members.collect())
@@ -439,6 +453,13 @@ fn remains(observed: &Observed) -> BTreeSet<String> {
     let reported = observed.etcd.iter().flat_map(|reported| &reported.members);
     let members = reported.map(|member| member.name.clone());
     observed.nodes.keys().cloned().chain(members).collect()
+}
+
+/// The control plane Nodes that are ready.
+fn serving_nodes(observed: &Observed) -> BTreeSet<String> {
+    let serves = |node: &Node| node.is_ready() && node.metadata.labels.contains_key(CONTROL_PLANE_LABEL);
+    let nodes = observed.nodes.iter().filter(|(_, node)| serves(node));
+    nodes.map(|(name, _)| name.clone()).collect()
 }
 
 /// The Nodes that are ready, and the Nodes of machines that the control plane does not control.

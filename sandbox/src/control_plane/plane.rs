@@ -422,12 +422,12 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Asks etcd for its health over plain HTTP, which etcd serves beside gRPC.
-async fn etcd_is_healthy(port: u16) -> Result<bool> {
+async fn etcd_is_healthy(port: u16) -> Result<()> {
     let answer = ask_etcd(port, "GET /health HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n").await?;
     if !answer.contains(r#""health":"true""#) {
         return Err(anyhow!("etcd answers {answer:?}"));
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Sends a request to etcd over plain HTTP, and returns the answer with its headers.

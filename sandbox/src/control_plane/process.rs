@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, kill_process_group};
 
-use super::wait::{answers_ok, wait_until};
+use super::wait::{get_url, wait_until};
 
 /// How a child is tied to this process.
 #[derive(Clone, Copy)]
@@ -167,23 +167,21 @@ impl Process {
     /// # Errors
     /// The process exits, or does not answer before the deadline.
     pub async fn ready(&mut self, url: &str, deadline: Duration) -> Result<()> {
-        self.wait_for(&format!("an answer from {url}"), deadline, async || {
-            answers_ok(url).await
-        })
-        .await
+        let what = format!("an answer from {url}");
+        self.wait_for(&what, deadline, async || get_url(url).await).await
     }
 
-    /// Waits until `check` is true. It fails early if the process exits.
+    /// Waits until `check` succeeds. It fails early if the process exits.
     pub(super) async fn wait_for(
         &mut self,
         what: &str,
         deadline: Duration,
-        mut check: impl AsyncFnMut() -> Result<bool>,
+        mut check: impl AsyncFnMut() -> Result<()>,
     ) -> Result<()> {
         // Both run at once: if another program holds the port and never answers, only the exit of
         // this process tells.
         let result = tokio::select! {
-            result = wait_until(what, deadline, async || Ok(check().await?.then_some(()))) => result,
+            result = wait_until(what, deadline, async || check().await.map(Some)) => result,
             error = self.exited() => return Err(error),
         };
         result.with_context(|| format!("the last output of {}:\n{}", self.name, self.last_output()))

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 
 /// The shortest and the longest pause between two checks. A pause is as long as the check before.
 /// A check can start a process, such as kubectl, and must leave time to what it waits for.
@@ -65,8 +65,11 @@ pub(super) fn free_ports<const N: usize>() -> Result<[u16; N]> {
     Ok(ports)
 }
 
-/// Whether an HTTP GET of `url` succeeds. The certificate of the server is not verified.
-pub(super) async fn answers_ok(url: &str) -> Result<bool> {
+/// Sends an HTTP GET of `url`. The certificate of the server is not verified.
+///
+/// # Errors
+/// As for [`get`].
+pub(super) async fn get_url(url: &str) -> Result<()> {
     let mut config = kube::Config::new(url.parse().with_context(|| format!("parsing {url}"))?);
     config.accept_invalid_certs = true;
     config.default_retry = false;
@@ -85,17 +88,28 @@ pub(super) async fn answers_ok(url: &str) -> Result<bool> {
     get(&client, &path).await
 }
 
-/// Whether a GET of `path` by `client` succeeds.
-pub(super) async fn get(client: &kube::Client, path: &str) -> Result<bool> {
+/// Sends a GET of `path`.
+///
+/// # Errors
+/// No answer arrives, or its status is no success. The error contains the body then: `/readyz`
+/// names there what is missing.
+pub(super) async fn get(client: &kube::Client, path: &str) -> Result<()> {
     let request = http::Request::get(path)
         .body(kube::client::Body::empty())
         .context("creating a request")?;
     let response = client.send(request).await.with_context(|| format!("reading {path}"))?;
-    Ok(response.status().is_success())
+    let status = response.status();
+    if status.is_success() {
+        return Ok(());
+    }
+    let body = response.into_body().collect_bytes().await.context("reading a body")?;
+    bail!("{status} for {path}: {}", String::from_utf8_lossy(&body).trim_end())
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     #[tokio::test]
@@ -120,6 +134,22 @@ mod tests {
             .await
             .unwrap_err();
         assert_eq!(format!("{error:#}"), "waited 0ns for a condition: not yet");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_ready_is_quoted() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/readyz", listener.local_addr().unwrap());
+        let server = async {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            let mut request = [0; 1024];
+            let _read = connection.read(&mut request).await.unwrap();
+            let answer = "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 9\r\n\r\n[-]caches";
+            connection.write_all(answer.as_bytes()).await.unwrap();
+        };
+        let (answer, ()) = tokio::join!(get_url(&url), server);
+        let error = answer.unwrap_err().to_string();
+        assert_eq!(error, "503 Service Unavailable for /readyz: [-]caches");
     }
 
     #[test]

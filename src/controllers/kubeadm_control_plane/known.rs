@@ -15,6 +15,7 @@ use capstan_core::kcp::certificates::{FoundSecret, Purpose, SECRET_TYPE};
 use capstan_core::kcp::expiry;
 use capstan_core::kcp::propagation::{Desired, metadata_patch};
 use capstan_core::kcp::state::MachineState;
+use capstan_core::model::ObjectRef;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -141,6 +142,18 @@ impl<W: Port> KubeadmControlPlanes<W> {
         known.inspected = Some(Arc::new(inspected));
         known.at = Some(now);
         is_new
+    }
+}
+
+impl<W> KubeadmControlPlanes<W> {
+    /// Removes a member from the last inspection, because this process removed it from etcd.
+    /// Otherwise its Machine, which is soon gone, would be reported as missing.
+    pub(super) fn forget_member(&self, key: &ObjectRef, member: &str) {
+        let mut all = self.lock();
+        let inspected = all.get_mut(key).and_then(|known| known.inspected.as_mut());
+        if let Some(Ok(etcd)) = inspected.map(|inspected| &mut Arc::make_mut(inspected).inspection.etcd) {
+            etcd.members.retain(|there| there.name != member);
+        }
     }
 }
 

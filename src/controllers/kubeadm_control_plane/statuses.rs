@@ -6,11 +6,13 @@ use std::collections::BTreeSet;
 
 use capstan_core::api::kinds::{CLUSTER_API_MACHINES, KUBEADM_CONTROL_PLANES};
 use capstan_core::api::meta::Condition;
+use capstan_core::kcp::action::Step as CoreStep;
 use capstan_core::kcp::plan::withdrawn_remediations;
 use capstan_core::kcp::state::condition::OWNER_REMEDIATED;
 use capstan_core::kcp::status::{STALLED, STEP_FAILS};
 use capstan_core::kcp::stored;
 use capstan_core::model::ObjectRef;
+use jiff::Timestamp;
 
 use super::Found;
 use super::objects::WholeObject;
@@ -18,8 +20,47 @@ use crate::controllers::planned::lasting_error;
 use crate::controllers::stored_parts::StoredParts;
 use crate::runtime::{Reconciled, Verb, Write};
 
+/// Failures that must follow each other before a wait between them counts as a part of them.
+const REPEATED: u32 = 3;
+
+/// What fails each time it is attempted. Between two attempts the plan can wait, for example for an
+/// etcd member, so that a reconcile without a failure does not show that the step would succeed.
+#[derive(Debug, Default)]
+pub(super) struct Attempts {
+    /// Since when, and the last failure.
+    failing: Option<(Timestamp, String)>,
+    count: u32,
+}
+
+impl Attempts {
+    /// What has been failing after this reconcile, and since when.
+    pub(super) fn learn(&mut self, reconciled: &Reconciled<'_, Found>) -> Option<(Timestamp, String)> {
+        let plan = &reconciled.observed.assessment.plan;
+        let only_waits = !plan.waits.is_empty() && !plan.steps.iter().any(CoreStep::is_disruptive);
+        let taken = reconciled.errors.iter().find(|error| error.is_name_taken());
+        let taken = taken.map(|error| (reconciled.moment.time, error.to_string()));
+        match reconciled.failing.cloned().or(taken) {
+            Some((since, text)) => {
+                let since = self.failing.as_ref().map_or(since, |(first, _)| *first);
+                self.failing = Some((since, text));
+                self.count = self.count.saturating_add(u32::from(!reconciled.errors.is_empty()));
+            }
+            None if only_waits || !reconciled.errors.is_empty() => {}
+            None => *self = Self::default(),
+        }
+        if self.count < REPEATED {
+            return reconciled.failing.cloned();
+        }
+        self.failing.clone()
+    }
+}
+
 /// The writes of the statuses. A patch that would only repeat what is not stored is left out.
-pub(super) fn writes(reconciled: &Reconciled<'_, Found>, known: &mut StoredParts) -> Vec<Write> {
+pub(super) fn writes(
+    reconciled: &Reconciled<'_, Found>,
+    known: &mut StoredParts,
+    failing: Option<&(Timestamp, String)>,
+) -> Vec<Write> {
     let observed = reconciled.observed;
     let (assessment, namespace) = (&observed.assessment, &observed.key.namespace);
     let now = reconciled.moment.time;
@@ -34,7 +75,7 @@ pub(super) fn writes(reconciled: &Reconciled<'_, Found>, known: &mut StoredParts
     let mut status = assessment.status.clone();
     let conditions = &assessment.state.control_plane.status.conditions;
     let is_known = |one: &Condition| one.type_ == STALLED && one.reason == STEP_FAILS;
-    if let Some(error) = lasting_error(reconciled.failing, conditions.iter().any(is_known), now) {
+    if let Some(error) = lasting_error(failing, conditions.iter().any(is_known), now) {
         status.report_failing(error);
     }
     let own = stored::control_plane_patch(&observed.object.value, &status, assessment.initialized, generation, now);
@@ -70,14 +111,16 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
+    use capstan_core::kcp::action::{Plan, Wait, WaitReason};
     use capstan_core::kcp::assessment::{Surroundings, assess};
     use capstan_core::kcp::observed::{Observed, ReadObject};
-    use jiff::Timestamp;
+    use jiff::SignedDuration;
+    use kube::core::Status;
     use serde_json::{Value, json};
 
     use super::super::inspect::Inspected;
     use super::*;
-    use crate::runtime::{Source, View, Written};
+    use crate::runtime::{Source, StepError, View, Written};
 
     fn now() -> Timestamp {
         "2026-01-01T12:00:00Z".parse().unwrap()
@@ -113,7 +156,51 @@ mod tests {
 
     fn written(object: &Value, known: &mut StoredParts) -> Vec<Write> {
         let (view, found) = (View::default(), found(object));
-        writes(&Reconciled::calm(&view, &found, now()), known)
+        writes(&Reconciled::calm(&view, &found, now()), known, None)
+    }
+
+    #[test]
+    fn v280_a_step_that_fails_each_time_is_reported_although_the_plan_waits_between_the_attempts() {
+        let object = json!({"metadata": {"name": "c", "namespace": "default"}, "spec": {}});
+        let (view, mut found) = (View::default(), found(&object));
+        let wait = Wait::new(WaitReason::EtcdHealthy, String::new());
+        found.assessment.plan = Plan {
+            waits: vec![wait],
+            ..Plan::default()
+        };
+        let error = || StepError::new("creating Machine m", kube::Error::Service("refused".into()));
+        let taken = Status::failure("m exists", "AlreadyExists").with_code(409);
+        let taken = [StepError::new("creating Machine m", kube::Error::Api(Box::new(taken)))];
+        let attempt = |attempts: &mut Attempts, second: i64| {
+            let since = now() + SignedDuration::from_secs(second);
+            let failing = (since, error().to_string());
+            let reconciled = Reconciled {
+                errors: &[error()],
+                failing: Some(&failing),
+                ..Reconciled::calm(&view, &found, since)
+            };
+            attempts.learn(&reconciled).map(|(since, _)| since)
+        };
+        let waits = |attempts: &mut Attempts| attempts.learn(&Reconciled::calm(&view, &found, now()));
+        let mut attempts = Attempts::default();
+        for second in [0, 10] {
+            assert!(attempt(&mut attempts, second).is_some());
+            assert_eq!(waits(&mut attempts), None, "a single failure ends with the wait");
+        }
+        assert_eq!(attempt(&mut attempts, 20), Some(now()));
+        assert_eq!(waits(&mut attempts), Some((now(), error().to_string())));
+        let mut settled = self::found(&object);
+        settled.assessment.plan = Plan::default();
+        assert_eq!(attempts.learn(&Reconciled::calm(&view, &settled, now())), None);
+        assert_eq!(waits(&mut attempts), None, "it is forgotten");
+        for _ in 0..REPEATED {
+            assert_eq!(waits(&mut attempts), None);
+            attempts.learn(&Reconciled {
+                errors: &taken,
+                ..Reconciled::calm(&view, &found, now())
+            });
+        }
+        assert!(waits(&mut attempts).unwrap().1.contains("remove it, or wait"));
     }
 
     #[test]

@@ -149,7 +149,8 @@ fn propagated(found: &Found, known: &Known, desired: &Desired, machine: &Machine
     {
         writes.push(Write::new(&KUBEADM_CONFIGS, namespace, config, Verb::Patch(patch)));
     }
-    if let Some(patch) = machine_patch(desired, machine).or_else(|| deletion::machine_patch(state, machine)) {
+    if let Some(patch) = machine_patch(desired, machine).or_else(|| deletion::machine_patch(state, machine, found.now))
+    {
         let name = machine.name();
         writes.push(Write::new(&CLUSTER_API_MACHINES, namespace, name, Verb::Patch(patch)));
     }

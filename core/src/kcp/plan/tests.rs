@@ -553,6 +553,7 @@ fn a_deleted_control_plane_deletes_its_machines_after_the_workers() {
     worker["metadata"]["name"] = json!("w");
     worker["metadata"]["uid"] = json!("w-uid");
     worker["metadata"]["labels"] = json!({"cluster.x-k8s.io/cluster-name": "c"});
+    worker["metadata"]["ownerReferences"][0]["kind"] = json!("MachineSet");
     world.machines.push(worker);
     assert_eq!(next(&world), "waits WorkersRemoved");
     world.machines.clear();

@@ -110,7 +110,7 @@ fn v35_a_machine_pool_of_the_cluster_is_a_worker() {
 }
 
 #[test]
-fn a_member_is_healthy_by_the_condition_of_its_machine_or_without_a_machine_by_its_alarms() {
+fn a_member_is_healthy_by_the_condition_of_its_machine_and_by_its_alarms() {
     let mut world = World::new("abc");
     world.set(1, condition::ETCD_MEMBER, "Unknown");
     world.etcd.as_mut().unwrap()["members"] = json!([
@@ -122,6 +122,15 @@ fn a_member_is_healthy_by_the_condition_of_its_machine_or_without_a_machine_by_i
     assert_eq!(healthy, [true, false, false, true, false, true]);
     assert!(members[5].is_learner);
     assert_eq!(World::new("abc").external().state().members(), None);
+}
+
+#[test]
+fn w170_an_alarm_of_a_member_with_a_machine_counts() {
+    let mut world = World::new("abc");
+    world.etcd.as_mut().unwrap()["members"][1]["alarms"] = json!(["CORRUPT"]);
+    let members = world.state().members().unwrap();
+    let healthy: Vec<bool> = members.iter().map(|member| member.is_healthy).collect();
+    assert_eq!(healthy, [true, false, true]);
 }
 
 #[test]

@@ -28,14 +28,37 @@ fn v83_the_member_of_an_owned_machine_without_its_label_stays() {
     assert!(plan.degraded[0].message.contains("m-2"), "{:?}", plan.degraded);
 }
 
-/// Only Capstan removes the hook of a machine, and not while the labels are missing.
+/// Only Capstan removes the hook of a machine.
 #[test]
-fn v275_a_machine_without_its_label_is_not_to_be_deleted_without_it() {
+fn v275_a_deleted_machine_without_its_label_is_released_as_the_advice_says() {
     let mut world = World::new("abc");
     strip(&mut world, 2);
     let plan = planned(&world);
-    let advice = "put the labels back, also to delete these machines";
+    let advice = "put the labels back. A machine with the annotation";
     assert!(plan.degraded[0].message.contains(advice), "{:?}", plan.degraded);
+    world.delete(2);
+    assert_eq!(next(&world), "waits MachineRemoved");
+    let conditions = world.machines[2]["status"]["conditions"].as_array_mut().unwrap();
+    conditions.push(json!({"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook"}));
+    assert_eq!(next(&world), "remove-hook m-2 n-2");
+    world.set(1, condition::ETCD_MEMBER, "False");
+    assert_eq!(next(&world), "waits EtcdHealthy", "its member counts");
+}
+
+/// The controller of the Cluster takes such a machine for a worker, and deletes it first.
+#[test]
+fn v277_a_deleted_control_plane_does_not_wait_for_its_own_machine_without_a_label() {
+    let mut world = World::new("abc");
+    strip(&mut world, 2);
+    world.control_plane["metadata"]["deletionTimestamp"] = json!("2026-06-01T11:00:00Z");
+    for _ in 0..2 {
+        let steps = planned(&world).steps;
+        assert!(
+            steps.iter().any(|step| step.machine_of_control_plane() == Some("m-2")),
+            "{steps:?}"
+        );
+        world.delete(2);
+    }
 }
 
 #[test]
@@ -73,6 +96,40 @@ fn v117_the_possible_members_of_two_machines_without_nodes_keep_their_hooks() {
 }
 
 #[test]
+fn v282_no_first_machine_is_created_beside_control_plane_nodes_that_are_ready() {
+    let mut world = World::new("abc");
+    world.machines.clear();
+    world.etcd = None;
+    let plan = planned(&world);
+    assert!(plan.steps.is_empty(), "{:?}", plan.steps);
+    assert!(
+        plan.degraded[0].message.contains("n-0, n-1, n-2"),
+        "{:?}",
+        plan.degraded
+    );
+    world.others.retain(|object| object["kind"] != "Node");
+    assert_eq!(next(&world), "create a init", "nothing answers");
+}
+
+#[test]
+fn v281_no_first_machine_is_created_beside_machines_that_lost_their_label_and_owner() {
+    let mut world = World::new("abc");
+    for machine in 0..3 {
+        strip(&mut world, machine);
+        world.machines[machine]["metadata"]["ownerReferences"] = json!([]);
+    }
+    world.etcd = None;
+    let plan = planned(&world);
+    assert!(plan.steps.is_empty(), "{:?}", plan.steps);
+    assert_eq!(plan.degraded[0].reason, "MachinesMissing");
+    assert!(
+        plan.degraded[0].message.contains("m-0, m-1, m-2"),
+        "{:?}",
+        plan.degraded
+    );
+}
+
+#[test]
 fn v85_no_first_machine_is_created_beside_etcd_members_without_machines() {
     let mut world = World::new("abc");
     world.machines.clear();
@@ -80,5 +137,6 @@ fn v85_no_first_machine_is_created_beside_etcd_members_without_machines() {
     assert!(plan.steps.is_empty(), "{:?}", plan.steps);
     assert_eq!(plan.degraded[0].reason, "MachinesMissing");
     world.etcd = None;
+    world.others.retain(|object| object["kind"] != "Node");
     assert_eq!(next(&world), "create a init", "no member is known");
 }
