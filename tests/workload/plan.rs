@@ -47,7 +47,14 @@ fn objects(namespace: &str) -> Vec<Value> {
     let domains = ["a", "b", "c"].map(|name| json!({"name": name, "controlPlane": true}));
     let owner = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c", "uid": "c-uid"});
     let template = json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "FooMachineTemplate", "name": "new"});
+    // An owner comes first: the garbage collector deletes objects whose owner does not exist.
     let mut objects = vec![
+        json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {"name": "c", "namespace": namespace},
+            "spec": {"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}},
+            "status": {"initialization": {"infrastructureProvisioned": true}, "failureDomains": domains},
+        }),
         json!({
             "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
             "metadata": {"name": "cp", "namespace": namespace, "ownerReferences": [owner]},
@@ -63,12 +70,6 @@ fn objects(namespace: &str) -> Vec<Value> {
             "metadata": {"name": "other", "namespace": namespace},
             "spec": {"version": "v1.32.0", "kubeadmConfigSpec": {},
                 "machineTemplate": {"spec": {"infrastructureRef": template}}},
-        }),
-        json!({
-            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
-            "metadata": {"name": "c", "namespace": namespace},
-            "spec": {"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}},
-            "status": {"initialization": {"infrastructureProvisioned": true}, "failureDomains": domains},
         }),
     ];
     for (name, domain) in std::iter::zip(NAMES, ["a", "b", "c"]) {
@@ -189,11 +190,11 @@ async fn a_control_plane_of_a_cluster_is_planned_as_its_objects_in_files_are() {
     let mut uids: Vec<(&str, String)> = Vec::new();
     for object in objects(&namespace) {
         let created = create(&client, &object, &uids).await;
-        if created["metadata"]["name"] == "cp" {
-            uids.push((
-                "KubeadmControlPlane",
-                created["metadata"]["uid"].as_str().unwrap().to_owned(),
-            ));
+        let uid = created["metadata"]["uid"].as_str().unwrap().to_owned();
+        match created["metadata"]["name"].as_str() {
+            Some("c") => uids.push(("Cluster", uid)),
+            Some("cp") => uids.push(("KubeadmControlPlane", uid)),
+            _ => {}
         }
         stored.push(created);
     }

@@ -71,7 +71,7 @@ bugs! {
         "From the moment at which all is well, the status is not written any more.";
     FinalizerFirst "finalizer-first" from 0 violates ["K10", "G8"]
         "The finalizer is removed before the machines are gone.";
-    NoLiveRead "no-live-read" from 0 violates ["K6", "K10", "G8"]
+    NoLiveRead "no-live-read" from 0 violates ["K6", "K10", "K11", "K12", "G8"]
         "A deletion follows from the caches alone, and has no precondition.";
     Restless "restless" from 0 violates ["G4", "ESR"]
         "The status is written although it does not change.";
