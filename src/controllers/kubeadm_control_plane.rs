@@ -599,6 +599,12 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
                 state.creations.answered(machine);
             }
         }
+        let is_progress = |(origin, step): &(Origin, &CoreStep)| {
+            matches!(origin, Origin::Machine(_) | Origin::Core(_)) && step.is_disruptive()
+        };
+        if reconciled.errors.is_empty() && steps.iter().any(is_progress) {
+            state.attempts.succeeded();
+        }
         let waits = plan.waits.iter().map(|wait| EventSpec {
             warning: false,
             reason: wait.reason.name(),

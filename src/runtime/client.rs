@@ -11,8 +11,12 @@ use kube::discovery::{ApiCapabilities, ApiGroup};
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::backoff::Backoff;
 use super::cluster::{Cluster, FIELD_MANAGER, Written};
 use super::object::WatchedObject;
+
+/// Attempts to publish an event.
+const PUBLISHED: u32 = 4;
 
 /// A cluster behind a client.
 #[derive(Clone)]
@@ -178,11 +182,19 @@ impl Cluster for Client {
         let api: Api<Event> = Api::namespaced(self.0.clone(), namespace);
         tokio::spawn(async move {
             for event in events {
-                match api.create(&PostParams::default(), &event).await {
-                    Ok(_) => {}
-                    // This process before a restart, or another replica, published the same event.
-                    Err(kube::Error::Api(status)) if status.code == 409 => {}
-                    Err(error) => tracing::debug!(%error, reason = event.reason, "the event was not published"),
+                let mut backoff = Backoff::default();
+                for left in (0..PUBLISHED).rev() {
+                    match api.create(&PostParams::default(), &event).await {
+                        Ok(_) => break,
+                        // This process before a restart, or another replica, published the same.
+                        Err(kube::Error::Api(status)) if status.code == 409 => break,
+                        Err(error) if left == 0 => {
+                            tracing::debug!(%error, reason = event.reason, "the event was not published");
+                        }
+                        Err(_) => {
+                            backoff.wait().await;
+                        }
+                    }
                 }
             }
         });

@@ -167,7 +167,9 @@ pub fn purposes(state: &State) -> Vec<Purpose> {
 
 /// Whether no machine can have used a certificate yet.
 fn may_generate(state: &State) -> bool {
-    let has_machine = !(state.machines.is_empty() && state.adoptable.is_empty() && state.foreign.is_empty());
+    let lost = [&state.foreign, &state.strayed, &state.orphans];
+    let has_machine = !state.machines.is_empty() || !state.adoptable.is_empty();
+    let has_machine = has_machine || lost.iter().any(|machines| !machines.is_empty());
     !state.is_initialized() && !has_machine && !state.is_deleting()
 }
 
@@ -333,6 +335,19 @@ mod tests {
         let result = certificates(&world.state(), &[]);
         assert_eq!(generated(&result), [""; 0]);
         assert_eq!(result.missing.len(), 4);
+    }
+
+    #[test]
+    fn v283_certificates_are_not_generated_while_a_machine_without_its_label_exists() {
+        let mut world = World::new("a");
+        world.control_plane["status"] = json!({});
+        let labels = world.machines[0]["metadata"]["labels"].as_object_mut().unwrap();
+        labels.remove("cluster.x-k8s.io/control-plane");
+        assert_eq!(generated(&certificates(&world.state(), &[])), [""; 0]);
+        world.machines[0]["metadata"]["ownerReferences"] = json!([]);
+        assert_eq!(generated(&certificates(&world.state(), &[])), [""; 0]);
+        world.machines.clear();
+        assert_eq!(generated(&certificates(&world.state(), &[])).len(), 4);
     }
 
     #[test]

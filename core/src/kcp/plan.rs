@@ -195,8 +195,8 @@ fn strayed(state: &State) -> Option<Degradation> {
         reason: "StrayedMachines",
         message: format!(
             "{} machine(s) have the control plane as their controller, but not the labels of a control plane machine of \
-             its Cluster: {}; put the labels back. A machine with the annotation {PRE_TERMINATE_HOOK} can also be \
-             deleted",
+             its Cluster: {}; put the labels back. A single machine with the annotation {PRE_TERMINATE_HOOK} can \
+             also be deleted",
             state.strayed.len(),
             state.strayed.join(", ")
         ),

@@ -3,6 +3,7 @@
 //! Core computes the statuses. Nothing here decides, and nothing here writes.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use capstan_core::api::kinds::{CLUSTER_API_MACHINES, KUBEADM_CONTROL_PLANES};
 use capstan_core::api::meta::Condition;
@@ -13,6 +14,7 @@ use capstan_core::kcp::status::{STALLED, STEP_FAILS};
 use capstan_core::kcp::stored;
 use capstan_core::model::ObjectRef;
 use jiff::Timestamp;
+use tokio::time::Instant;
 
 use super::Found;
 use super::objects::WholeObject;
@@ -22,6 +24,8 @@ use crate::runtime::{Reconciled, Verb, Write};
 
 /// Failures that must follow each other before a wait between them counts as a part of them.
 const REPEATED: u32 = 3;
+/// The longest time between two of them.
+const APART: Duration = Duration::from_secs(300);
 
 /// What fails each time it is attempted. Between two attempts the plan can wait, for example for an
 /// etcd member, so that a reconcile without a failure does not show that the step would succeed.
@@ -29,20 +33,35 @@ const REPEATED: u32 = 3;
 pub(super) struct Attempts {
     /// Since when, and the last failure.
     failing: Option<(Timestamp, String)>,
+    /// When the last attempt failed, by this process's own clock.
+    last: Option<Instant>,
     count: u32,
 }
 
 impl Attempts {
+    /// A machine was created or deleted, or a member was removed.
+    pub(super) fn succeeded(&mut self) {
+        *self = Self::default();
+    }
+
     /// What has been failing after this reconcile, and since when.
     pub(super) fn learn(&mut self, reconciled: &Reconciled<'_, Found>) -> Option<(Timestamp, String)> {
         let plan = &reconciled.observed.assessment.plan;
         let only_waits = !plan.waits.is_empty() && !plan.steps.iter().any(CoreStep::is_disruptive);
+        let now = reconciled.moment.instant;
+        if self
+            .last
+            .is_some_and(|last| now.saturating_duration_since(last) > APART)
+        {
+            self.succeeded();
+        }
         let taken = reconciled.errors.iter().find(|error| error.is_name_taken());
         let taken = taken.map(|error| (reconciled.moment.time, error.to_string()));
         match reconciled.failing.cloned().or(taken) {
             Some((since, text)) => {
                 let since = self.failing.as_ref().map_or(since, |(first, _)| *first);
                 self.failing = Some((since, text));
+                self.last = Some(now);
                 self.count = self.count.saturating_add(u32::from(!reconciled.errors.is_empty()));
             }
             None if only_waits || !reconciled.errors.is_empty() => {}
@@ -201,6 +220,9 @@ mod tests {
             });
         }
         assert!(waits(&mut attempts).unwrap().1.contains("remove it, or wait"));
+        let mut later = Reconciled::calm(&view, &found, now());
+        later.moment.instant += APART + Duration::from_secs(1);
+        assert_eq!(attempts.learn(&later), None, "nothing was attempted for a long time");
     }
 
     #[test]

@@ -34,7 +34,7 @@ fn v275_a_deleted_machine_without_its_label_is_released_as_the_advice_says() {
     let mut world = World::new("abc");
     strip(&mut world, 2);
     let plan = planned(&world);
-    let advice = "put the labels back. A machine with the annotation";
+    let advice = "put the labels back. A single machine with the annotation";
     assert!(plan.degraded[0].message.contains(advice), "{:?}", plan.degraded);
     world.delete(2);
     assert_eq!(next(&world), "waits MachineRemoved");
