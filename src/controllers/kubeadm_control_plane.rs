@@ -644,7 +644,7 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
 }
 
 /// Whether the managed cluster may have an API server. One without a known machine may have lost
-/// its Machines only: before a first machine is created, it must not answer (V282).
+/// its Machines only, so it is read before a first machine is created (V282).
 fn may_answer(state: &ControlPlaneState) -> bool {
     !state.machines.is_empty() || (state.is_initialized() && !state.is_deleting())
 }

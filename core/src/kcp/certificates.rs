@@ -167,9 +167,9 @@ pub fn purposes(state: &State) -> Vec<Purpose> {
 
 /// Whether no machine can have used a certificate yet.
 fn may_generate(state: &State) -> bool {
-    let lost = [&state.foreign, &state.strayed, &state.orphans];
-    let has_machine = !state.machines.is_empty() || !state.adoptable.is_empty();
-    let has_machine = has_machine || lost.iter().any(|machines| !machines.is_empty());
+    let others = [&state.foreign, &state.strayed, &state.orphans];
+    let has_others = others.iter().any(|machines| !machines.is_empty());
+    let has_machine = has_others || !state.machines.is_empty() || !state.adoptable.is_empty();
     !state.is_initialized() && !has_machine && !state.is_deleting()
 }
 

@@ -49,11 +49,9 @@ impl Attempts {
         let plan = &reconciled.observed.assessment.plan;
         let only_waits = !plan.waits.is_empty() && !plan.steps.iter().any(CoreStep::is_disruptive);
         let now = reconciled.moment.instant;
-        if self
-            .last
-            .is_some_and(|last| now.saturating_duration_since(last) > APART)
-        {
-            self.succeeded();
+        let ends = |last| now.saturating_duration_since(last) > APART;
+        if self.last.is_some_and(ends) {
+            *self = Self::default();
         }
         let taken = reconciled.errors.iter().find(|error| error.is_name_taken());
         let taken = taken.map(|error| (reconciled.moment.time, error.to_string()));
@@ -223,6 +221,11 @@ mod tests {
         let mut later = Reconciled::calm(&view, &found, now());
         later.moment.instant += APART + Duration::from_secs(1);
         assert_eq!(attempts.learn(&later), None, "nothing was attempted for a long time");
+        for second in [30, 40, 50] {
+            attempt(&mut attempts, second);
+        }
+        attempts.succeeded();
+        assert_eq!(waits(&mut attempts), None, "the step succeeded");
     }
 
     #[test]
