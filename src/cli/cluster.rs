@@ -19,6 +19,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use super::refusal::{has_no_status, refusal};
 use crate::runtime::{Credentials, Watches};
 
+/// How long a connection of a request may be silent.
+const SILENT: Duration = Duration::from_secs(295);
+
 /// The timeout of the first connection to a cluster.
 pub(super) const CONNECT: Duration = Duration::from_secs(10);
 
@@ -132,6 +135,8 @@ impl Cluster {
         // The retries of the library last for minutes without a log line. A step would be stored
         // long after the state was read that it was decided from.
         config.default_retry = false;
+        // A watch ends after 290 s. Without a limit, a request without an answer never ends.
+        config.read_timeout = Some(SILENT);
         config.cluster_url = with_scheme(config.cluster_url.clone(), uses_tls(&config))?;
         Ok(config)
     }

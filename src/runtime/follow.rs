@@ -13,6 +13,7 @@ use futures::StreamExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
+use tokio::time::timeout;
 
 use super::backoff::Backoff;
 use super::client;
@@ -20,6 +21,10 @@ use super::history::Restores;
 use super::object::WatchedObject;
 use super::selection::Selection;
 use super::store::Store;
+
+/// The longest time of discovery, and of one page of a list. A request without an answer would
+/// otherwise hold up the kind without end, and without a log line.
+const ANSWER: Duration = Duration::from_secs(30);
 
 /// Between checks while Capstan may not watch CustomResourceDefinitions.
 const CHECK: Duration = Duration::from_secs(30);
@@ -85,12 +90,27 @@ async fn watch<T: CachedObject>(
     let name = selection.names.get(stream).map(AsRef::as_ref);
     let api: Api<WatchedObject<T>> = client::api(client, &selection.kind, selection.namespace.as_deref());
     let mut events = Box::pin(watcher(api, selection.config(stream)));
-    let mut listed = Vec::new();
-    while let Some(event) = events.next().await {
+    let (mut listed, mut is_listing) = (Vec::new(), true);
+    loop {
+        // A watch is silent while nothing changes. A list is not.
+        let event = if is_listing {
+            let Ok(event) = timeout(ANSWER, events.next()).await else {
+                let error = late();
+                tracing::warn!(kind = title, %error, "the list is read again");
+                store.failed(stream, error.to_string());
+                backoff.wait().await;
+                return;
+            };
+            event
+        } else {
+            events.next().await
+        };
+        let Some(event) = event else { return };
         match event {
             Ok(event) => {
                 // The watcher also announces a list that then fails.
-                if !matches!(event, Event::Init | Event::InitApply(_)) {
+                is_listing = matches!(event, Event::Init | Event::InitApply(_));
+                if !is_listing {
                     backoff.reset();
                 }
                 match event {
@@ -155,8 +175,19 @@ impl Served {
     }
 }
 
+/// The error of a request that was not answered.
+fn late() -> kube::Error {
+    kube::Error::Service(format!("the API server did not answer within {ANSWER:?}").into())
+}
+
 /// Whether the cluster serves the kind now, and in which version.
 async fn served(client: &Client, kind: &KindInfo) -> kube::Result<Served> {
+    timeout(ANSWER, discover(client, kind))
+        .await
+        .unwrap_or_else(|_| Err(late()))
+}
+
+async fn discover(client: &Client, kind: &KindInfo) -> kube::Result<Served> {
     if kind.definition().is_none() {
         return Ok(Served::Yes);
     }
@@ -287,6 +318,8 @@ mod tests {
     #[derive(Default)]
     struct ApiServer {
         allowed: AtomicBool,
+        /// Whether requests are not answered: discovery, and lists.
+        hangs: [AtomicBool; 2],
         lists: Mutex<Vec<Instant>>,
         watches: AtomicU64,
     }
@@ -294,7 +327,11 @@ mod tests {
     impl ApiServer {
         async fn answer(&self, uri: &http::Uri) -> (u16, Value) {
             let query = uri.query().unwrap_or_default();
+            let [discovery, list] = &self.hangs;
             if !uri.path().ends_with("/things") {
+                if discovery.load(Ordering::Relaxed) {
+                    std::future::pending::<()>().await;
+                }
                 let things = json!({"name": "things", "namespaced": true, "kind": "Thing", "verbs": []});
                 let list = json!({"kind": "APIResourceList", "groupVersion": "example.org/v1", "resources": [things]});
                 return (200, list);
@@ -306,6 +343,9 @@ mod tests {
                 return (200, json!({"type": "ERROR", "object": failure(410)}));
             }
             self.lists.lock().unwrap().push(Instant::now());
+            if list.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
             if !self.allowed.load(Ordering::Relaxed) {
                 return (403, failure(403));
             }
@@ -331,21 +371,48 @@ mod tests {
         fn lists(&self) -> Vec<Instant> {
             self.lists.lock().unwrap().clone()
         }
+
+        /// Follows the things of this server.
+        fn follow(self: &Arc<Self>) -> (Arc<Store<Thing>>, tokio::task::JoinHandle<()>) {
+            let store = Arc::new(Store::<Thing>::new(THINGS, 1, Notify::default()));
+            let (client, followed) = (self.client(), Arc::clone(&store));
+            let selection = Selection {
+                kind: THINGS,
+                namespace: None,
+                names: Vec::new(),
+                labels: None,
+            };
+            let following = tokio::spawn(async move {
+                let (_restored, restores) = tokio::sync::watch::channel(0);
+                follow(client, &selection, 0, &followed, restores).await;
+            });
+            (store, following)
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn v284_a_request_without_an_answer_is_repeated() {
+        for hanging in 0..2 {
+            let server = Arc::new(ApiServer::default());
+            server.allowed.store(true, Ordering::Relaxed);
+            server.hangs[hanging].store(true, Ordering::Relaxed);
+            let (store, following) = server.follow();
+            tokio::time::sleep(Duration::from_mins(5)).await;
+            let [Err(Some(reason))] = &store.synced()[..] else {
+                panic!("{:?}", store.synced());
+            };
+            assert!(reason.contains("did not answer within 30s"), "{reason}");
+            server.hangs[hanging].store(false, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_mins(2)).await;
+            assert_eq!(store.synced(), [Ok(())]);
+            following.abort();
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn w111_a_list_without_permission_is_repeated_with_growing_delays() {
         let server = Arc::new(ApiServer::default());
-        let store = Arc::new(Store::<Thing>::new(THINGS, 1, Notify::default()));
-        let (_restored, restores) = tokio::sync::watch::channel(0);
-        let (client, followed) = (server.client(), Arc::clone(&store));
-        let selection = Selection {
-            kind: THINGS,
-            namespace: None,
-            names: Vec::new(),
-            labels: None,
-        };
-        let following = tokio::spawn(async move { follow(client, &selection, 0, &followed, restores).await });
+        let (store, following) = server.follow();
 
         tokio::time::sleep(Duration::from_mins(10)).await;
         let refused = server.lists().len();

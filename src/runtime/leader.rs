@@ -1,10 +1,14 @@
 //! Leader election by Lease: which replica works. It saves work and keeps logs readable. No safety
 //! rests on it (decisions 15, 18).
+//!
+//! The library keeps a leader whose renewals fail. Here, a leader reads its Lease before the Lease
+//! expires, and no longer leads unless the answer shows that it was renewed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::WatchStreamExt as _;
@@ -12,10 +16,14 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
 use kube_lease_manager::{LeaseManagerBuilder, Result};
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::backoff::Backoff;
 use super::cluster::FIELD_MANAGER;
+
+/// How long before the Lease expires the leader reads it, and the time limit of that read.
+const CHECKED: Duration = Duration::from_secs(2);
 
 /// How the leader is elected.
 #[derive(Clone, Debug)]
@@ -78,17 +86,27 @@ async fn term(
         .with_grace((duration / 3).max(1))
         .build()
         .await?;
-    let (mut state, task) = manager.watch().await;
+    let (mut state, mut task) = manager.watch().await;
+    let own = leases.clone();
     let selection = watcher::Config::default().fields(&format!("metadata.name={}", election.name));
     let mut lease = Box::pin(watcher(leases, selection).default_backoff());
     let mut held_by_another = false;
+    let mut check_at = Instant::now();
     loop {
         let is_leader = *state.borrow_and_update();
         if *leading.borrow() != is_leader {
             tracing::info!(is_leader, identity = election.identity, "leadership");
             leading.send_replace(is_leader);
+            check_at = Instant::now() + Duration::from_secs(duration).saturating_sub(CHECKED);
         }
         tokio::select! {
+            () = sleep_until(check_at), if is_leader => {
+                let Some(left) = left(&own, election).await else {
+                    tracing::warn!(lease = election.name, "the Lease was not renewed in time; no longer the leader");
+                    break;
+                };
+                check_at = Instant::now() + left.saturating_sub(CHECKED);
+            }
             changed = state.changed() => if changed.is_err() { break },
             // The manager checks again when the Lease of the last leader expires. The watch notices
             // a released Lease at once; without the permission to watch, the expiry is the limit.
@@ -103,10 +121,31 @@ async fn term(
     // Without a receiver the manager releases the Lease and ends.
     leading.send_replace(false);
     drop(state);
-    match tokio::time::timeout(Duration::from_secs(5), task).await {
+    match tokio::time::timeout(Duration::from_secs(5), &mut task).await {
         Ok(Ok(outcome)) => outcome.map(|_| ()),
-        Ok(Err(_)) | Err(_) => Ok(()),
+        Ok(Err(_)) => Ok(()),
+        Err(_) => {
+            // A late release would end the next term of this process.
+            task.abort();
+            Ok(())
+        }
     }
+}
+
+/// For how long this process still holds the Lease, if it is longer than a check takes. `None` also
+/// if the Lease cannot be read.
+async fn left(leases: &Api<Lease>, election: &Election) -> Option<Duration> {
+    let read = tokio::time::timeout(CHECKED, leases.get(&election.name)).await;
+    let spec = read.ok()?.ok()?.spec?;
+    let is_own = spec.holder_identity.as_deref() == Some(election.identity.as_str());
+    let seconds = spec.lease_duration_seconds.map(i64::from)?;
+    let expires = spec
+        .renew_time?
+        .0
+        .checked_add(SignedDuration::from_secs(seconds))
+        .ok()?;
+    let left = Duration::try_from(expires.duration_since(Timestamp::now())).ok()?;
+    (is_own && left > CHECKED).then_some(left)
 }
 
 /// Creates the Lease with its labels, or adds them.
@@ -138,8 +177,73 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use kube::client::Body;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    /// Answers requests for one Lease.
+    fn answer(lease: &mut Value, method: &http::Method, query: &str, body: &[u8]) -> Value {
+        if let Ok(patch) = serde_json::from_slice::<Value>(body)
+            && *method == http::Method::PATCH
+        {
+            for (field, value) in patch["spec"].as_object().into_iter().flatten() {
+                lease["spec"][field] = value.clone();
+            }
+        }
+        if query.contains("fieldSelector") {
+            let metadata = json!({"resourceVersion": "1"});
+            return json!({"apiVersion": "coordination.k8s.io/v1", "kind": "LeaseList", "metadata": metadata,
+                "items": [lease]});
+        }
+        lease.clone()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn v285_a_leader_that_cannot_renew_its_lease_does_not_lead_any_more() {
+        let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": "lease", "namespace": "home", "resourceVersion": "1"}, "spec": {}});
+        let lease = Arc::new(std::sync::Mutex::new(lease));
+        let silent = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let (stored, is_silent) = (Arc::clone(&lease), Arc::clone(&silent));
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (stored, is_silent) = (Arc::clone(&stored), Arc::clone(&is_silent));
+            async move {
+                let query = request.uri().query().unwrap_or_default().to_owned();
+                if is_silent.load(Ordering::Relaxed) || query.contains("watch=true") {
+                    std::future::pending::<()>().await;
+                }
+                let method = request.method().clone();
+                let body = request.into_body().collect_bytes().await.unwrap();
+                let answer = answer(&mut stored.lock().unwrap(), &method, &query, &body);
+                let answer = Body::from(serde_json::to_vec(&answer).unwrap());
+                Ok::<_, std::convert::Infallible>(http::Response::new(answer))
+            }
+        });
+        let election = Election {
+            namespace: "home".to_owned(),
+            name: "lease".to_owned(),
+            identity: "one".to_owned(),
+            duration: Duration::from_secs(30),
+        };
+        let stop = CancellationToken::new();
+        let client = Client::new(service, "home");
+        let (mut leading, task) = stand(client, election, BTreeMap::new(), std::future::ready(()), stop.clone());
+        let leads = |is_leader: &bool| *is_leader;
+        leading.wait_for(leads).await.unwrap();
+        tokio::time::sleep(Duration::from_mins(10)).await;
+        assert!(*leading.borrow(), "a leader whose renewals succeed stays the leader");
+
+        silent.store(true, Ordering::Relaxed);
+        let lost = leading.wait_for(|is_leader| !is_leader);
+        tokio::time::timeout(Duration::from_secs(30), lost)
+            .await
+            .unwrap()
+            .unwrap();
+        silent.store(false, Ordering::Relaxed);
+        leading.wait_for(leads).await.unwrap();
+        stop.cancel();
+        task.await.unwrap();
+    }
 
     #[tokio::test(start_paused = true)]
     async fn w112_a_process_that_is_not_ready_does_not_take_the_lease() {
