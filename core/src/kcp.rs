@@ -19,6 +19,7 @@ pub mod deletion;
 mod desired;
 mod domains;
 pub mod expiry;
+pub mod first_machine;
 mod image;
 pub mod inspection;
 mod known_fields;

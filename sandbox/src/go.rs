@@ -57,6 +57,8 @@ pub(crate) fn build(go: &Path, module: &Path, program: &Program<'_>, cache: &Pat
         .args(["build", "-trimpath", "-ldflags", program.linker_flags, "-o"])
         .arg(&unfinished)
         .arg(program.package)
+        // A linker writes a gigabyte, and a folder for temporary files may be in memory.
+        .env("GOTMPDIR", cache)
         // The standard output belongs to the result of the calling program.
         .stdout(Stdio::null());
     // Go removes its work folder when it is interrupted. It stays in our process group, so that

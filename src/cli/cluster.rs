@@ -14,13 +14,19 @@ use capstan_core::api::machine_openshift_io::NAMESPACE;
 use capstan_core::authority::config::Config;
 use capstan_core::model::is_subdomain;
 use kube::client::ClientBuilder;
+use kube::client::retry::RetryPolicy;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use tower::buffer::BufferLayer;
+use tower::retry::RetryLayer;
 
 use super::refusal::{has_no_status, refusal};
 use crate::runtime::{Credentials, Watches};
 
 /// How long a connection of a request may be silent.
 const SILENT: Duration = Duration::from_secs(295);
+
+/// The most requests of a command at once.
+const REQUESTS: usize = 64;
 
 /// The timeout of the first connection to a cluster.
 pub(super) const CONNECT: Duration = Duration::from_secs(10);
@@ -60,20 +66,26 @@ impl Cluster {
         Ok(builder.with_layer(&credentials.layer()).with_layer(watches).build())
     }
 
-    /// Connects to the cluster, for a command that a user waits for. Each request of the client
-    /// ends within the timeout. Watches of it end too, so it is not for a watch.
+    /// Connects to the cluster, for a command that a user waits for. Each attempt of a request ends
+    /// within the timeout, and one that is refused with 429, 503, or 504 is repeated three times
+    /// within four seconds. Watches of it end too, so it is not for a watch.
     ///
     /// # Errors
     /// The API server does not respond within the timeout; the error is one sentence.
     pub(super) async fn connect(&self, timeout: Duration) -> anyhow::Result<Connection> {
         let mut config = self.config().await?;
-        config.default_retry = true;
         config.connect_timeout = Some(timeout);
         config.read_timeout = Some(timeout);
         config.write_timeout = Some(timeout);
         let address = config.cluster_url.to_string();
         let address = address.trim_end_matches('/');
-        let client = client_of(config)?;
+        let retries = RetryLayer::new(RetryPolicy::default());
+        let plugin = plugin(&config);
+        let builder = ClientBuilder::try_from(config).map_err(|error| no_client(&error, plugin.as_deref()))?;
+        let client = builder
+            .with_layer(&BufferLayer::new(REQUESTS))
+            .with_layer(&retries)
+            .build();
         let late = || format!("the API server at {address} did not respond within {timeout:?}");
         match tokio::time::timeout(timeout, client.apiserver_version()).await {
             Ok(Ok(version)) => Ok(Connection {
@@ -146,6 +158,12 @@ impl Cluster {
             context: self.context.clone(),
             ..KubeConfigOptions::default()
         };
+        if self.kubeconfig.is_none()
+            && let Some(kubeconfig) = of_list(std::env::var_os("KUBECONFIG"))?
+        {
+            let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
+            return config.context("reading the files of KUBECONFIG");
+        }
         match (&self.kubeconfig, &self.context) {
             (None, None) => kube::Config::infer().await.map_err(|error| no_cluster(&error)),
             (None, Some(_)) => kube::Config::from_kubeconfig(&options)
@@ -162,16 +180,44 @@ impl Cluster {
     }
 }
 
+/// The kubeconfigs of a list of files, merged. As for kubectl, a file of a list may be missing.
+/// `None` if there is no list, or none of its files exists.
+fn of_list(files: Option<std::ffi::OsString>) -> anyhow::Result<Option<Kubeconfig>> {
+    let files = files.unwrap_or_default();
+    let files: Vec<PathBuf> = std::env::split_paths(&files)
+        .filter(|file| !file.as_os_str().is_empty())
+        .collect();
+    if files.len() < 2 {
+        return Ok(None);
+    }
+    let mut merged = None;
+    for file in files.iter().filter(|file| file.exists()) {
+        let read = Kubeconfig::read_from(file).with_context(|| format!("reading {}", file.display()))?;
+        let all = merged.take().unwrap_or_default();
+        merged = Some(Kubeconfig::merge(all, read).with_context(|| format!("merging {}", file.display()))?);
+    }
+    Ok(merged)
+}
+
 /// A client. It does not connect, and runs the credential plugin of the kubeconfig if there is one.
 fn client_of(config: kube::Config) -> anyhow::Result<kube::Client> {
-    let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
-    kube::Client::try_from(config).map_err(|error| match (&error, plugin) {
+    let plugin = plugin(&config);
+    kube::Client::try_from(config).map_err(|error| no_client(&error, plugin.as_deref()))
+}
+
+/// The command of the credential plugin.
+fn plugin(config: &kube::Config) -> Option<String> {
+    config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone())
+}
+
+fn no_client(error: &kube::Error, plugin: Option<&str>) -> anyhow::Error {
+    match (error, plugin) {
         (kube::Error::Auth(_), Some(plugin)) => anyhow!(
             "the credential plugin {plugin:?} of the kubeconfig must run and print credentials: {}",
-            last_cause(&error)
+            last_cause(error)
         ),
-        _ => anyhow!("connecting to the API server: {}", last_cause(&error)),
-    })
+        _ => anyhow!("connecting to the API server: {}", last_cause(error)),
+    }
 }
 
 /// Whether a kubeconfig has settings that only TLS uses.
@@ -386,28 +432,34 @@ pub fn feature_gate(text: &str) -> Result<(String, bool), String> {
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
 
     use axum::http::StatusCode;
-    use kube::api::PostParams;
+    use kube::api::{ListParams, PostParams};
 
     use super::{Authority, Cluster, Credentials, Watches, feature_gate, identity, with_scheme};
 
-    #[tokio::test]
-    async fn v276_a_write_that_an_overloaded_api_server_refuses_is_sent_once() {
+    /// An API server that reports its version and refuses all other requests, and their number.
+    async fn overloaded(folder: &std::path::Path) -> (Cluster, Arc<AtomicU64>) {
         let requests = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&requests);
-        let overloaded = axum::Router::new().fallback(async move || {
-            counted.fetch_add(1, Ordering::Relaxed);
-            StatusCode::SERVICE_UNAVAILABLE
+        let version = serde_json::json!({
+            "major": "1", "minor": "36", "gitVersion": "v1.36.0", "gitCommit": "", "gitTreeState": "",
+            "buildDate": "", "goVersion": "", "compiler": "", "platform": "",
         });
+        let server = axum::Router::new()
+            .route("/version", axum::routing::get(async move || version.to_string()))
+            .fallback(async move || {
+                counted.fetch_add(1, Ordering::Relaxed);
+                StatusCode::SERVICE_UNAVAILABLE
+            });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(async move { axum::serve(listener, overloaded).await });
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("kubeconfig");
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, server).await });
+        let path = folder.join("kubeconfig");
         let kubeconfig = serde_json::json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [],
-            "clusters": [{"name": "c", "cluster": {"server": server}}],
+            "clusters": [{"name": "c", "cluster": {"server": address}}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": ""}}],
         });
         std::fs::write(&path, kubeconfig.to_string()).unwrap();
@@ -415,6 +467,50 @@ mod tests {
             kubeconfig: Some(path),
             context: None,
         };
+        (cluster, requests)
+    }
+
+    #[test]
+    fn v290_a_file_of_a_list_of_kubeconfigs_may_be_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second, missing] = ["a", "b", "missing"].map(|name| folder.path().join(name));
+        for (path, name) in [(&first, "a"), (&second, "b")] {
+            let kubeconfig = serde_json::json!({
+                "apiVersion": "v1", "kind": "Config", "current-context": name,
+                "clusters": [{"name": name, "cluster": {"server": "https://127.0.0.1:1"}}],
+            });
+            std::fs::write(path, kubeconfig.to_string()).unwrap();
+        }
+        let merged = |files: &[&std::path::PathBuf]| super::of_list(Some(std::env::join_paths(files).unwrap()));
+        let all = merged(&[&missing, &first, &second]).unwrap().unwrap();
+        assert_eq!(all.current_context.as_deref(), Some("a"));
+        assert_eq!(all.clusters.len(), 2);
+        assert!(merged(&[&missing, &missing]).unwrap().is_none());
+        assert!(merged(&[&first]).unwrap().is_none(), "the library reads a single file");
+        std::fs::write(&second, "no: [yaml").unwrap();
+        let error = merged(&[&first, &second]).unwrap_err().to_string();
+        assert!(error.contains("/b"), "{error}");
+    }
+
+    fn is_unavailable<T>(answer: &kube::Result<T>) -> bool {
+        matches!(answer, Err(kube::Error::Api(status)) if status.code == 503)
+    }
+
+    #[tokio::test]
+    async fn v288_a_command_repeats_a_refused_request_three_times_and_then_reports_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cluster, requests) = overloaded(folder.path()).await;
+        let connection = cluster.connect(Duration::from_secs(10)).await.unwrap();
+        let maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> = kube::Api::all(connection.client);
+        let listed = maps.list(&ListParams::default()).await;
+        assert!(is_unavailable(&listed), "{:?}", listed.err());
+        assert_eq!(requests.load(Ordering::Relaxed), 4);
+    }
+
+    #[tokio::test]
+    async fn v276_a_write_that_an_overloaded_api_server_refuses_is_sent_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cluster, requests) = overloaded(folder.path()).await;
         let registry = &mut prometheus_client::registry::Registry::default();
         let (watches, credentials) = (Watches::register(registry), Credentials::register(registry));
 
@@ -425,10 +521,7 @@ mod tests {
             requests.store(0, Ordering::Relaxed);
             let maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> = kube::Api::namespaced(client, "default");
             let created = maps.create(&PostParams::default(), &Default::default()).await;
-            assert!(
-                matches!(&created, Err(kube::Error::Api(status)) if status.code == 503),
-                "{created:?}"
-            );
+            assert!(is_unavailable(&created), "{created:?}");
             assert_eq!(requests.load(Ordering::Relaxed), 1);
         }
     }

@@ -1,5 +1,7 @@
 //! The output formats that several subcommands share.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 /// The output format of a subcommand.
@@ -16,6 +18,16 @@ pub(super) enum Output {
 /// The value cannot be written; that would be a defect.
 pub(super) fn pretty(value: &Value) -> anyhow::Result<String> {
     Ok(format!("{}\n", serde_json::to_string_pretty(value)?))
+}
+
+/// A text without control characters, which a terminal would obey: names of etcd members and
+/// messages of conditions may contain any text.
+pub(super) fn plain(text: &str) -> Cow<'_, str> {
+    let is_control = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    match text.contains(is_control) {
+        true => Cow::Owned(text.replace(is_control, "\u{fffd}")),
+        false => Cow::Borrowed(text),
+    }
 }
 
 /// The same value as YAML.

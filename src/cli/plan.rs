@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use super::cluster::{Cluster, Scope};
 use super::documents::{self, Document};
-use super::output::{Output, pretty, yaml};
+use super::output::{Output, plain, pretty, yaml};
 use super::{control_plane, gather, kubeadm_control_plane, machine_pool, managed_cluster, validity};
 
 mod text;
@@ -125,7 +125,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Output::Text => text::page(&report),
     };
     std::io::stdout()
-        .write_all(text.as_bytes())
+        .write_all(plain(&text).as_bytes())
         .context("writing the plan")?;
     Ok(ExitCode::SUCCESS)
 }

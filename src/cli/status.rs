@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use self::json::{as_json, waits};
 use super::documents::{self, Document};
 use super::observe::{ObservedCluster, runtime};
-use super::output::{pretty, yaml};
+use super::output::{plain, pretty, yaml};
 use super::plan::is_about_control_plane;
 use super::{kubeadm_control_plane, machine_pool, managed_cluster, page_report, validity, wait};
 use crate::controllers::{Assessment, Reading};
@@ -234,11 +234,11 @@ async fn follow(
         // While no set exists, the output is that error.
         let text = show(args, &view).unwrap_or_else(|error| format!("{error:#}\n"));
         if text != last {
-            print(&if clears {
-                format!("\x1b[H\x1b[2J{text}")
-            } else {
-                format!("{text}\n")
-            })?;
+            if clears {
+                let cleared = std::io::stdout().write_all(b"\x1b[H\x1b[2J");
+                cleared.context("clearing the terminal")?;
+            }
+            print(&format!("{text}{}", if clears { "" } else { "\n" }))?;
             last = text;
         }
         tokio::select! {
@@ -291,7 +291,7 @@ impl Output {
 
 fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
-    out.write_all(text.as_bytes())
+    out.write_all(plain(text).as_bytes())
         .and_then(|()| out.flush())
         .context("writing the status")
 }

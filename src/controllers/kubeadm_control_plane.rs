@@ -24,12 +24,11 @@ use capstan_core::api::kinds::{
     CLUSTER_API_CLUSTERS, CLUSTER_API_MACHINES, KUBEADM_CONFIGS, KUBEADM_CONTROL_PLANES, MACHINE_POOLS,
 };
 use capstan_core::api::meta::ObjectMeta;
-use capstan_core::kcp::action::{Action, Step as CoreStep};
+use capstan_core::kcp::action::{Action, Step as CoreStep, Wait, WaitReason};
 use capstan_core::kcp::addons::{self, AddonChange};
 use capstan_core::kcp::assessment::{Assessment, Surroundings, assess};
 use capstan_core::kcp::certificates::{FoundSecret, is_renewed};
 use capstan_core::kcp::observed::{Observed, ReadObject, SnapshotError, cluster_of};
-use capstan_core::kcp::state::State as ControlPlaneState;
 use capstan_core::kcp::{Bootstrap, pending as records};
 use capstan_core::model::{NamespacedName, ObjectRef};
 use jiff::{SignedDuration, Timestamp};
@@ -378,6 +377,7 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
         let surroundings = Surroundings {
             secrets: &[found, known.secrets.clone()].concat(),
             inspection: &inspected.inspection,
+            contact: known.contact(moment.instant),
             has_configuration: inspected.configuration.is_some(),
             recorded: &recorded,
         };
@@ -390,7 +390,7 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
                 .collect(),
             addon,
             now: moment.time,
-            can_be_inspected: has_kubeconfig && may_answer(&assessment.state),
+            can_be_inspected: has_kubeconfig && may_answer(&assessment),
             key: key.clone(),
             object: Arc::clone(object),
             assessment,
@@ -429,6 +429,11 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
         let mut live = live
             .refreshed::<WholeObject>(cluster, &CLUSTER_API_CLUSTERS, &owner)
             .await?;
+        if observed.creates() && observed.assessment.state.machines.is_empty() {
+            // Its owner tells whether the control plane may have run before.
+            let kubeconfig = NamespacedName::new(key.namespace.as_str(), observed.kubeconfig_secret().as_str());
+            live = live.refreshed::<SecretSummary>(cluster, &SECRETS, &kubeconfig).await?;
+        }
         let selector = format!("{}={of}", label::CLUSTER);
         for kind in [&CLUSTER_API_MACHINES, &KUBEADM_CONFIGS] {
             let read = cluster
@@ -632,7 +637,10 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
             key: error.to_string(),
         });
         let poll = if observed.is_settled() { SETTLED } else { UNSETTLED };
-        let poll = observed.can_be_inspected.then(|| reconciled.moment.time + poll);
+        // A kubeconfig that is corrected may have no label, so it is not watched.
+        let waits_for_contact = |wait: &Wait| wait.reason == WaitReason::EarlierControlPlaneGone;
+        let is_due = observed.can_be_inspected || plan.waits.iter().any(waits_for_contact);
+        let poll = is_due.then(|| reconciled.moment.time + poll);
         let planned: Option<Timestamp> = plan.reconcile_at;
         Report {
             about: Some(observed.object.metadata.clone()),
@@ -645,8 +653,9 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
 
 /// Whether the managed cluster may have an API server. One without a known machine may have lost
 /// its Machines only, so it is read before a first machine is created (V282).
-fn may_answer(state: &ControlPlaneState) -> bool {
-    !state.machines.is_empty() || (state.is_initialized() && !state.is_deleting())
+fn may_answer(assessment: &Assessment) -> bool {
+    let state = &assessment.state;
+    !state.machines.is_empty() || (assessment.may_have_run && !state.is_deleting())
 }
 
 /// The Secrets with the label of a Cluster.

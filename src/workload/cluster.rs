@@ -79,7 +79,18 @@ pub enum AccessError {
         /// What must be true, for example `must contain certificate-authority-data`.
         reason: String,
     },
-    /// The cluster does not respond, or the Secret cannot be read.
+    /// A server may run, and it cannot be used: it refuses the credentials, is not trusted, fails,
+    /// or accepted a connection and does not answer. Or the Secret cannot be read.
+    #[error("cluster {cluster} cannot be used: {reason}; the next attempt is possible in {:.1}s", retry_after.as_secs_f32())]
+    Unusable {
+        /// The cluster.
+        cluster: String,
+        /// The failure of the last attempt.
+        reason: String,
+        /// After this time a call attempts a new connection. Earlier calls fail at once.
+        retry_after: Duration,
+    },
+    /// No server answers: each attempt to connect failed.
     #[error("cluster {cluster} does not respond: {reason}; the next attempt is possible in {:.1}s", retry_after.as_secs_f32())]
     Unreachable {
         /// The cluster.

@@ -131,22 +131,24 @@ impl Connections {
     /// The Secret with the authority cannot be used, or the cluster does not answer.
     pub async fn etcd(&self, cluster: &ManagedCluster) -> Result<EtcdAccess, AccessError> {
         let secret = cluster.etcd_secret();
-        let unusable = |reason: String| AccessError::EtcdAuthority {
+        let unusable_authority = |reason: String| AccessError::EtcdAuthority {
             namespace: cluster.namespace.clone(),
             secret: secret.clone(),
             reason,
         };
         let secrets: Api<Secret> = Api::namespaced(self.management.clone(), &cluster.namespace);
         let stored = secrets.get_opt(&secret).await;
-        let stored = stored.map_err(|error| unusable(format!("must be readable: {}", causes(&error))))?;
-        let stored = stored.ok_or_else(|| unusable(String::from("must exist; it contains the authority of etcd")))?;
+        let stored = stored.map_err(|error| unusable_authority(format!("must be readable: {}", causes(&error))))?;
+        let stored =
+            stored.ok_or_else(|| unusable_authority(String::from("must exist; it contains the authority of etcd")))?;
         let mut data = stored.data.unwrap_or_default();
         let mut pem = |key: &str| {
             let value = data.remove(key).and_then(|value| String::from_utf8(value.0).ok());
-            value.ok_or_else(|| unusable(format!("must contain {key} in PEM")))
+            value.ok_or_else(|| unusable_authority(format!("must contain {key} in PEM")))
         };
         let (authority, key) = (pem("tls.crt")?, pem("tls.key")?);
-        let signed = credentials(&authority, &key).map_err(|error| unusable(format!("must be usable: {error}")))?;
+        let signed =
+            credentials(&authority, &key).map_err(|error| unusable_authority(format!("must be usable: {error}")))?;
         let way = match self.settings.etcd_route {
             EtcdRoute::Advertised => Way::Advertised,
             EtcdRoute::PortForward => Way::PortForward(self.client(cluster, &self.connection(cluster)).await?),
@@ -159,9 +161,9 @@ impl Connections {
     async fn api_server(&self, cluster: &ManagedCluster) -> Result<String, AccessError> {
         let stored = self.kubeconfig(cluster).await?;
         let config = kubeconfig::parse(&stored).await;
-        let url = config.map_err(|reason| unusable(cluster, reason))?.cluster_url;
+        let url = config.map_err(|reason| bad_kubeconfig(cluster, reason))?.cluster_url;
         let address = url.authority().map(ToString::to_string);
-        address.ok_or_else(|| unusable(cluster, String::from("must contain the address of the server")))
+        address.ok_or_else(|| bad_kubeconfig(cluster, String::from("must contain the address of the server")))
     }
 
     fn entries(&self) -> std::sync::MutexGuard<'_, Entries> {
@@ -214,11 +216,7 @@ impl Connections {
             return Ok(client.clone());
         }
         let known = connection.client.take();
-        let checked = tokio::time::timeout(self.settings.connect_timeout, self.check(cluster, known)).await;
-        let checked = checked.unwrap_or_else(|_elapsed| {
-            let reason = format!("there was no answer within {:?}", self.settings.connect_timeout);
-            Err(unreachable_cluster(cluster, reason))
-        });
+        let checked = self.check(cluster, known).await;
         match checked {
             Ok((client, kubeconfig)) => {
                 *connection = Connection {
@@ -243,7 +241,7 @@ impl Connections {
     /// The delay after a failure that follows `failures` others. It grows only for a cluster that
     /// does not respond: another failure is found by reading one Secret.
     fn delay(&self, error: &AccessError, failures: u32) -> Duration {
-        if !matches!(error, AccessError::Unreachable { .. }) {
+        if !matches!(error, AccessError::Unreachable { .. } | AccessError::Unusable { .. }) {
             return self.settings.first_delay;
         }
         let delay = self.settings.first_delay.saturating_mul(1 << failures.min(16));
@@ -257,22 +255,29 @@ impl Connections {
         cluster: &ManagedCluster,
         known: Option<(kube::Client, Vec<u8>)>,
     ) -> Result<(kube::Client, Vec<u8>), AccessError> {
-        let stored = self.kubeconfig(cluster).await?;
+        let limit = self.settings.connect_timeout;
+        let late = || unusable(cluster, format!("there was no answer within {limit:?}"));
+        let stored = tokio::time::timeout(limit, self.kubeconfig(cluster));
+        let stored = stored.await.unwrap_or_else(|_elapsed| Err(late()))?;
         let client = match known {
             Some((client, kubeconfig)) if kubeconfig == stored => client,
             _ => self.connect(cluster, &stored).await?,
         };
-        let request = http_get("/").map_err(|error| unreachable_cluster(cluster, error))?;
-        let answer = client.send(request).await;
-        let answer = answer.map_err(|error| unreachable_cluster(cluster, causes(&error)))?;
+        let request = http_get("/").map_err(|error| unusable(cluster, error))?;
+        let answer = match tokio::time::timeout(limit, client.send(request)).await {
+            Ok(answer) => answer,
+            // The connection exists, because its own limit is shorter.
+            Err(_elapsed) => return Err(late()),
+        };
+        let answer = answer.map_err(|error| match is_tls(&error) {
+            true => unusable(cluster, causes(&error)),
+            false => unreachable_cluster(cluster, causes(&error)),
+        })?;
         let status = answer.status().as_u16();
         // A user may be forbidden to read this path, and the server still works.
         match status {
-            401 => Err(unreachable_cluster(cluster, String::from("it refused the credentials"))),
-            500.. => Err(unreachable_cluster(
-                cluster,
-                format!("it answered with status {status}"),
-            )),
+            401 => Err(unusable(cluster, String::from("it refused the credentials"))),
+            500.. => Err(unusable(cluster, format!("it answered with status {status}"))),
             _ => Ok((client, stored)),
         }
     }
@@ -282,7 +287,7 @@ impl Connections {
         let secret = cluster.kubeconfig_secret();
         let stored = secrets.get_opt(&secret).await.map_err(|error| {
             let reason = format!("reading Secret {}/{secret}: {}", cluster.namespace, causes(&error));
-            unreachable_cluster(cluster, reason)
+            unusable(cluster, reason)
         })?;
         let Some(stored) = stored else {
             return Err(AccessError::NoKubeconfig {
@@ -294,20 +299,20 @@ impl Connections {
         let value = stored.data.and_then(|mut data| data.remove(kubeconfig::KEY));
         value
             .map(|value| value.0)
-            .ok_or_else(|| unusable(cluster, format!("must be under the key {:?}", kubeconfig::KEY)))
+            .ok_or_else(|| bad_kubeconfig(cluster, format!("must be under the key {:?}", kubeconfig::KEY)))
     }
 
     async fn connect(&self, cluster: &ManagedCluster, stored: &[u8]) -> Result<kube::Client, AccessError> {
         let mut config = kubeconfig::parse(stored)
             .await
-            .map_err(|reason| unusable(cluster, reason))?;
-        config.connect_timeout = Some(self.settings.connect_timeout);
+            .map_err(|reason| bad_kubeconfig(cluster, reason))?;
+        config.connect_timeout = Some(self.settings.connect_timeout.mul_f32(0.75));
         config.read_timeout = Some(self.settings.request_timeout);
         config.write_timeout = Some(self.settings.request_timeout);
         // The caller decides about a retry.
         config.default_retry = false;
         kube::Client::try_from(config).map_err(|_quotes_keys| {
-            unusable(
+            bad_kubeconfig(
                 cluster,
                 String::from("must contain a valid CA certificate, client certificate and key"),
             )
@@ -339,7 +344,8 @@ impl Connections {
             Err(reason) => {
                 // The next call checks the connection first.
                 connection.lock().await.responded = None;
-                return Err(unreachable_cluster(cluster, format!("{what}: {reason}")));
+                // The connection existed, so this failure does not say that no server answers.
+                return Err(unusable(cluster, format!("{what}: {reason}")));
             }
         };
         match status {
@@ -475,7 +481,7 @@ impl ManagedClusters for Connections {
     async fn serving_expiry(&self, cluster: &ManagedCluster, server: &ApiServer) -> Result<Timestamp, AccessError> {
         let stored = self.kubeconfig(cluster).await?;
         let config = kubeconfig::parse(&stored).await;
-        let config = config.map_err(|reason| unusable(cluster, reason))?;
+        let config = config.map_err(|reason| bad_kubeconfig(cluster, reason))?;
         let forward = match self.settings.etcd_route {
             EtcdRoute::PortForward => {
                 let client = self.client(cluster, &self.connection(cluster)).await?;
@@ -573,6 +579,28 @@ fn unreachable_cluster(cluster: &ManagedCluster, reason: String) -> AccessError 
 }
 
 fn unusable(cluster: &ManagedCluster, reason: String) -> AccessError {
+    AccessError::Unusable {
+        cluster: cluster.to_string(),
+        reason,
+        retry_after: Duration::ZERO,
+    }
+}
+
+/// Whether a server answered, and TLS failed. A server without back ends that closes the connection
+/// is no such failure.
+fn is_tls(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut current = Some(error);
+    while let Some(error) = current {
+        let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if error.is::<rustls::Error>() || inner.is_some_and(|inner| inner.is::<rustls::Error>()) {
+            return true;
+        }
+        current = error.source();
+    }
+    false
+}
+
+fn bad_kubeconfig(cluster: &ManagedCluster, reason: String) -> AccessError {
     AccessError::Kubeconfig {
         namespace: cluster.namespace.clone(),
         secret: cluster.kubeconfig_secret(),
@@ -591,7 +619,7 @@ fn unreadable(cluster: &ManagedCluster, what: &str, reason: String) -> AccessErr
 /// The same error with the time until the next attempt.
 fn with_delay(error: &AccessError, delay: Duration) -> AccessError {
     let mut error = error.clone();
-    if let AccessError::Unreachable { retry_after, .. } = &mut error {
+    if let AccessError::Unreachable { retry_after, .. } | AccessError::Unusable { retry_after, .. } = &mut error {
         *retry_after = delay;
     }
     error

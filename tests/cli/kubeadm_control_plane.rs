@@ -276,6 +276,14 @@ fn w154_the_status_of_files_shows_the_members_of_etcd() {
 }
 
 #[test]
+fn w171_control_characters_of_names_and_messages_do_not_reach_the_terminal() {
+    let mut strange = objects();
+    strange[2]["members"][1]["name"] = json!("\u{1b}[31mn-1");
+    let text = run(&["status"], &strange);
+    assert!(text.contains("[31mn-1") && !text.contains('\u{1b}'), "{text:?}");
+}
+
+#[test]
 fn w155_members_without_a_quorum_have_a_note() {
     let note = "note: etcd has no quorum: 1 of 3 voting members are healthy, and 2 are needed";
     let mut lost = objects();

@@ -193,6 +193,8 @@ pub enum WaitReason {
     Pause,
     /// A machine that was requested may still be created.
     PendingCreation,
+    /// The control plane that may have run before must be gone.
+    EarlierControlPlaneGone,
 }
 
 impl WaitReason {
@@ -212,6 +214,7 @@ impl WaitReason {
             Self::WorkersRemoved => "WorkersRemoved",
             Self::Pause => "Pause",
             Self::PendingCreation => "PendingCreation",
+            Self::EarlierControlPlaneGone => "EarlierControlPlaneGone",
         }
     }
 }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::action::{Action, Plan, Wait, WaitReason};
-use super::certificates::{Certificates, FoundSecret, certificates};
+use super::certificates::{Certificates, FoundSecret, certificates, may_have_run};
+use super::first_machine::{self, Contact};
 use super::inspection::{self, Inspection};
 use super::observed::Observed;
 use super::pending::{Recorded, hold};
@@ -27,6 +28,8 @@ pub struct Surroundings<'a> {
     pub secrets: &'a [FoundSecret],
     /// The managed cluster.
     pub inspection: &'a Inspection,
+    /// Whether its API server answers.
+    pub contact: Contact,
     /// Whether the managed cluster has the configuration that `kubeadm init` stores.
     pub has_configuration: bool,
     /// The creations that the control plane records.
@@ -46,6 +49,8 @@ pub struct Assessment {
     pub status: Status,
     /// Whether the control plane is initialized.
     pub initialized: bool,
+    /// Whether the control plane may have run before.
+    pub may_have_run: bool,
     /// The conditions of each machine.
     pub machines: Vec<(String, Vec<Condition>)>,
 }
@@ -75,6 +80,7 @@ pub fn assess(mut observed: Observed, surroundings: &Surroundings<'_>, now: Time
     let state = State::observe(&observed, now);
     let mut plan = plan(&state, now);
     begin_with_certificates(&state, &certificates, &mut plan);
+    first_machine::hold(&state, surroundings.secrets, &surroundings.contact, &mut plan);
     hold(&state, surroundings.recorded, &mut plan);
     let mut status = status(&state, &plan, now);
     if !state.is_paused() {
@@ -89,6 +95,7 @@ pub fn assess(mut observed: Observed, surroundings: &Surroundings<'_>, now: Time
     }
     Assessment {
         initialized: state.is_initialized(),
+        may_have_run: may_have_run(&state, surroundings.secrets),
         plan,
         certificates,
         status,
@@ -181,6 +188,7 @@ mod tests {
         let surroundings = Surroundings {
             secrets,
             inspection,
+            contact: Contact::Unknown(String::from("not read")),
             has_configuration: false,
             recorded: &Ok(Vec::new()),
         };

@@ -8,7 +8,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::state::State;
+use super::pending::LAST_CREATED;
+use super::state::{State, is_owner};
 use super::status::Condition;
 use crate::api::controlplane_cluster_x_k8s_io::{API_VERSION, GROUP, kubeadm_control_plane};
 use crate::api::meta::OwnerReference;
@@ -131,7 +132,10 @@ impl Certificates {
 /// those that [`purposes`] names.
 pub fn certificates(state: &State, found: &[FoundSecret]) -> Certificates {
     let mut result = Certificates::default();
-    let may_generate = may_generate(state);
+    // Without its authority, a control plane that ran before has lost it (V287).
+    let authority = Purpose::Cluster.secret(&state.cluster_name);
+    let is_lost = may_have_run(state, found) && found.iter().all(|secret| secret.name != authority);
+    let may_generate = may_generate(state) && !is_lost;
     for purpose in purposes(state) {
         let name = purpose.secret(&state.cluster_name);
         let is_supplied = purpose.is_supplied(state.is_etcd_managed());
@@ -165,10 +169,24 @@ pub fn purposes(state: &State) -> Vec<Purpose> {
     purposes
 }
 
+/// Whether the control plane may have run before. Then its cluster is read before a first machine
+/// is created (V282). The status may be lost in a restore, so the record of a machine that existed
+/// counts too, and a kubeconfig that a user, another control plane, or an earlier one of the same
+/// name created (V287).
+pub fn may_have_run(state: &State, secrets: &[FoundSecret]) -> bool {
+    let name = format!("{}-kubeconfig", state.cluster_name);
+    let is_own = |secret: &FoundSecret| {
+        let controller = secret.controller.as_ref();
+        controller.is_some_and(|owner| is_owner(&state.control_plane, owner))
+    };
+    let mut kubeconfigs = secrets.iter().filter(|secret| secret.name == name);
+    state.is_initialized() || state.annotation(LAST_CREATED).is_some() || kubeconfigs.any(|secret| !is_own(secret))
+}
+
 /// Whether no machine can have used a certificate yet.
 fn may_generate(state: &State) -> bool {
-    let others = [&state.foreign, &state.strayed, &state.orphans];
-    let has_others = others.iter().any(|machines| !machines.is_empty());
+    let others = [&state.foreign, &state.strayed];
+    let has_others = others.iter().any(|machines| !machines.is_empty()) || !state.orphans.is_empty();
     let has_machine = has_others || !state.machines.is_empty() || !state.adoptable.is_empty();
     !state.is_initialized() && !has_machine && !state.is_deleting()
 }
@@ -211,6 +229,8 @@ fn absence(state: &State, name: &str, is_supplied: bool) -> String {
         "restore it: the control plane is initialized, so it is not generated again"
     } else if state.is_deleting() {
         "the control plane is being deleted, so it is not generated"
+    } else if state.machines.is_empty() && may_generate(state) {
+        "restore it: the control plane may have run before, so it is not generated again"
     } else {
         "restore it: there are machines, so it is not generated"
     };

@@ -36,11 +36,7 @@ enum Need {
 /// Why etcd needs the member of a Machine. The deletion of a control plane or of a Cluster deletes
 /// all Machines, so none of them is needed then.
 fn need(state: &State, machine: &MachineState) -> Need {
-    let cluster_is_deleted = state
-        .cluster
-        .as_ref()
-        .is_some_and(|cluster| cluster.metadata.is_deleting());
-    if cluster_is_deleted || state.is_deleting() || !state.is_initialized() || !state.is_etcd_managed() {
+    if state.cluster_is_deleting() || state.is_deleting() || !state.is_initialized() || !state.is_etcd_managed() {
         return Need::None;
     }
     let members = state.members().filter(|members| !members.is_empty());

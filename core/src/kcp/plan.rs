@@ -4,7 +4,10 @@
 //! never deletes a machine while another one is missing or does not work, except to replace an
 //! unhealthy machine that the others do not need. Source: the KubeadmControlPlane proposal.
 
+mod cluster_deletion;
 mod scale;
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -30,8 +33,12 @@ pub fn plan(state: &State, now: Timestamp) -> Plan {
             .push(String::from("the control plane or its Cluster is paused"));
         return plan;
     }
+    plan.steps.extend(cluster_deletion::releases(state));
     if state.is_deleting() {
         removal(state, &mut plan);
+        return plan;
+    }
+    if !plan.steps.is_empty() {
         return plan;
     }
     plan.steps.extend(finalizer(state));
@@ -171,11 +178,16 @@ fn cluster_ready(state: &State) -> Option<Wait> {
     Some(Wait::new(WaitReason::ClusterReady, message))
 }
 
-fn adopt(state: &State, machine: &Machine) -> Step {
-    let precondition = Precondition {
+/// The Machine as it was read.
+fn precondition_of(machine: &Machine) -> Precondition {
+    Precondition {
         uid: machine.metadata.uid().to_owned(),
         resource_version: machine.metadata.resource_version.clone().unwrap_or_default(),
-    };
+    }
+}
+
+fn adopt(state: &State, machine: &Machine) -> Step {
+    let precondition = precondition_of(machine);
     let mut owners = machine.metadata.owner_references.clone();
     owners.push(owner(state, Some(true)));
     let mut metadata = precondition.metadata();
@@ -227,7 +239,7 @@ fn machines_missing(state: &State) -> Option<Degradation> {
                  but no owner and no label {}: {}; restore the labels, and the machines are adopted: a new first machine \
                  would start another etcd",
                 label::CONTROL_PLANE,
-                state.orphans.join(", ")
+                names(&state.orphans).join(", ")
             ),
         });
     }
@@ -403,6 +415,10 @@ fn removal(state: &State, plan: &mut Plan) {
                 .push(scale::delete_with_control_plane(state, machine, because));
         }
     }
+}
+
+fn names(machines: &[Arc<Machine>]) -> Vec<&str> {
+    machines.iter().map(|machine| machine.metadata.name()).collect()
 }
 
 /// The machines whose condition `OwnerRemediated` must be removed: a health check requested their

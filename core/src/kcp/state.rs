@@ -173,7 +173,7 @@ pub struct State {
     pub strayed: Vec<String>,
     /// Machines of the Cluster without a controller and without the label of control planes, with
     /// the hook of control plane machines: each was a machine of a control plane.
-    pub orphans: Vec<String>,
+    pub orphans: Vec<Arc<Machine>>,
     /// Machines and MachinePools of the Cluster that belong to no control plane.
     pub workers: Vec<String>,
     /// The etcd members as they are reported; `None` if etcd is external or no member answers.
@@ -250,7 +250,7 @@ impl State {
             }
             let has_hook = machine.metadata.annotations.contains_key(PRE_TERMINATE_HOOK);
             if of_cluster && !of_control_plane && owner.is_none() && has_hook {
-                orphans.push(name.to_owned());
+                orphans.push(Arc::clone(machine));
             }
         }
         workers.extend(observed.machine_pools.iter().cloned());
@@ -299,6 +299,12 @@ impl State {
     /// Whether the deletion of the control plane was requested.
     pub fn is_deleting(&self) -> bool {
         self.control_plane.metadata.is_deleting()
+    }
+
+    /// Whether the deletion of the Cluster was requested.
+    pub fn cluster_is_deleting(&self) -> bool {
+        let cluster = self.cluster.as_ref();
+        cluster.is_some_and(|cluster| cluster.metadata.is_deleting())
     }
 
     /// Whether the API server of the first machine has served once.
@@ -487,7 +493,7 @@ fn failure_domains(cluster: Option<&Cluster>) -> Vec<String> {
 }
 
 /// Whether an owner reference refers to this control plane. An object from a file may have no UID.
-fn is_owner(control_plane: &KubeadmControlPlane, owner: &crate::api::meta::OwnerReference) -> bool {
+pub(super) fn is_owner(control_plane: &KubeadmControlPlane, owner: &crate::api::meta::OwnerReference) -> bool {
     let uid = control_plane.metadata.uid();
     let is_named = owner.kind == kubeadm_control_plane::KIND && owner.name == control_plane.metadata.name();
     is_named && (uid.is_empty() || owner.uid.is_empty() || owner.uid == uid)

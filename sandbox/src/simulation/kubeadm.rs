@@ -11,6 +11,7 @@ mod invariants;
 mod managed;
 pub mod mutants;
 mod objects;
+mod restore;
 
 use std::sync::Arc;
 

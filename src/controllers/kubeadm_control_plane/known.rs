@@ -13,10 +13,11 @@ use capstan_core::api::kind::KindInfo;
 use capstan_core::kcp::addons;
 use capstan_core::kcp::certificates::{FoundSecret, Purpose, SECRET_TYPE};
 use capstan_core::kcp::expiry;
+use capstan_core::kcp::first_machine::Contact;
 use capstan_core::kcp::propagation::{Desired, metadata_patch};
 use capstan_core::kcp::state::MachineState;
 use capstan_core::model::ObjectRef;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -31,6 +32,10 @@ use crate::workload::KeyPair;
 /// deleted, the cluster is inspected again in any case.
 const AGE: Duration = Duration::from_secs(1);
 
+/// The longest time between two attempts that find the same silence. What happened between two
+/// attempts further apart is not known.
+const SAME_SILENCE: Duration = Duration::from_secs(60);
+
 /// The time between two attempts to read a certificate.
 const ASKED_AGAIN: Duration = Duration::from_secs(600);
 
@@ -42,6 +47,8 @@ pub(super) type Reference = [String; 3];
 pub(super) struct Known {
     pub(super) inspected: Option<Arc<Inspected>>,
     at: Option<Instant>,
+    /// Since when no server answers at the address of the managed cluster.
+    silent_since: Option<Instant>,
     /// The infrastructure machines with their kinds; `None` for one that does not exist.
     pub(super) infrastructure: BTreeMap<Reference, Option<Arc<(Value, KindInfo)>>>,
     /// The template of infrastructure machines, with the kind of a machine.
@@ -53,6 +60,22 @@ pub(super) struct Known {
     pub(super) expiries: BTreeMap<String, (Option<Timestamp>, Instant)>,
     /// Secrets that were issued and are not stored yet, by name.
     pub(super) issued: BTreeMap<String, Arc<Value>>,
+}
+
+impl Known {
+    /// Whether the API server of the managed cluster answers.
+    pub(super) fn contact(&self, now: Instant) -> Contact {
+        let unknown = || Contact::Unknown(String::from("the managed cluster is not read yet"));
+        let inspected = self.inspected.as_ref().map(|inspected| inspected.contact.clone());
+        match (inspected, self.silent_since) {
+            (Some(Contact::Silent(_)), Some(since)) => {
+                let lasted = SignedDuration::try_from(now.duration_since(since));
+                lasted.map_or_else(|_overflow| unknown(), Contact::Silent)
+            }
+            (Some(contact @ (Contact::Answers | Contact::Unknown(_))), _) => contact,
+            (Some(Contact::Silent(_)) | None, _) => unknown(),
+        }
+    }
 }
 
 impl std::fmt::Debug for Known {
@@ -127,6 +150,7 @@ impl<W: Port> KubeadmControlPlanes<W> {
 
     async fn inspect(&self, found: &Found, known: &mut Known, now: Instant, age: Duration) -> bool {
         let Some(managed) = found.managed.as_ref().filter(|_| found.can_be_inspected) else {
+            known.silent_since = None;
             return false;
         };
         if known.at.is_some_and(|at| now.duration_since(at) < age) {
@@ -139,6 +163,13 @@ impl<W: Port> KubeadmControlPlanes<W> {
         };
         let inspected = inspect(&self.managed, managed, wanted).await;
         let is_new = known.inspected.as_deref() != Some(&inspected);
+        known.silent_since = match inspected.contact {
+            Contact::Silent(_) => {
+                let continues = known.at.is_some_and(|at| now.duration_since(at) <= SAME_SILENCE);
+                known.silent_since.filter(|_| continues).or(Some(now))
+            }
+            Contact::Answers | Contact::Unknown(_) => None,
+        };
         known.inspected = Some(Arc::new(inspected));
         known.at = Some(now);
         is_new

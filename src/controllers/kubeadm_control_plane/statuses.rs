@@ -152,6 +152,7 @@ mod tests {
         let surroundings = Surroundings {
             secrets: &[],
             inspection: &nothing.inspection,
+            contact: nothing.contact.clone(),
             has_configuration: false,
             recorded: &Ok(Vec::new()),
         };

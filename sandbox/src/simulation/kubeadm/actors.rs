@@ -35,10 +35,10 @@ const STARTUP: u32 = 5 * 60;
 /// A Node may be down for this long, in seconds.
 const DOWN: u32 = 60;
 
-struct Round<'u, 'w> {
-    users: &'u mut Users<'w>,
+pub(super) struct Round<'u, 'w> {
+    pub(super) users: &'u mut Users<'w>,
     clusters: SimulatedClusters,
-    second: u32,
+    pub(super) second: u32,
 }
 
 /// All actors act once.
@@ -59,12 +59,17 @@ pub(super) fn act_once(users: &mut Users<'_>, second: u32) {
     if second == 10 {
         round.status(&CLUSTER_API_CLUSTERS, NAME, cluster_status());
     }
-    round.edit();
-    round.touch_machines();
-    round.fail();
+    let is_restored = round.restore();
+    if !is_restored {
+        round.edit();
+        round.touch_machines();
+        round.fail();
+    }
     round.clouds();
     round.core();
-    round.check();
+    if !is_restored {
+        round.check();
+    }
     round.managed().refresh();
     if second > EXPLAINED {
         // A pause of all processes that began before the faults end lasts longer.
@@ -74,7 +79,7 @@ pub(super) fn act_once(users: &mut Users<'_>, second: u32) {
 }
 
 impl Round<'_, '_> {
-    fn managed(&self) -> MutexGuard<'_, Managed> {
+    pub(super) fn managed(&self) -> MutexGuard<'_, Managed> {
         self.clusters.lock()
     }
 
@@ -88,11 +93,11 @@ impl Round<'_, '_> {
     }
 
     /// Whether something unlikely happens.
-    fn happens(&mut self, permille: u64) -> bool {
+    pub(super) fn happens(&mut self, permille: u64) -> bool {
         !self.is_quiet() && self.users.random().permille(permille)
     }
 
-    fn stored(&self) -> Stored {
+    pub(super) fn stored(&self) -> Stored {
         self.users.stored()
     }
 
@@ -104,7 +109,7 @@ impl Round<'_, '_> {
         self.users.patch_status(kind, NAMESPACE, name, patch);
     }
 
-    fn machines(&self) -> Vec<Object> {
+    pub(super) fn machines(&self) -> Vec<Object> {
         self.stored().all(&CLUSTER_API_MACHINES).cloned().collect()
     }
 

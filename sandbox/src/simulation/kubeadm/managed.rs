@@ -67,6 +67,26 @@ pub(super) struct EtcdMember {
     pub(super) is_up: bool,
 }
 
+/// The Machines of the backup, and what the controller can read meanwhile.
+#[derive(Clone, Debug)]
+pub(super) struct Backup {
+    pub(super) machines: Vec<Value>,
+    /// The second at which the Machines come back.
+    pub(super) until: u32,
+    pub(super) access: Access,
+}
+
+/// How the managed cluster answers while the Machines are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// It answers.
+    Works,
+    /// It is silent until this second.
+    SilentUntil(u32),
+    /// It refuses the credentials.
+    Refused,
+}
+
 /// What the members were at one moment.
 type Members = BTreeMap<String, EtcdMember>;
 
@@ -85,6 +105,8 @@ pub(super) struct Managed {
     configuration: Option<(String, u64)>,
     /// The endpoint does not answer.
     pub(super) is_unreachable: bool,
+    /// The Machines are missing, and come back.
+    pub(super) backup: Option<Backup>,
     /// The next changes are made, and their answers are lost.
     pub(super) lost: u32,
     /// The next changes are refused.
@@ -117,11 +139,15 @@ impl EtcdMember {
 }
 
 impl Managed {
+    /// Whether an API server runs.
+    fn runs(&self) -> bool {
+        let mut instances = self.instances.values();
+        instances.any(|one| one.stage == Stage::Joined && one.runs(self.second))
+    }
+
     /// Whether the API servers answer.
     pub(super) fn serves(&self) -> bool {
-        let mut instances = self.instances.values();
-        let runs = instances.any(|one| one.stage == Stage::Joined && one.runs(self.second));
-        !self.is_unreachable && runs && has_quorum(&self.members)
+        !self.is_unreachable && self.runs() && has_quorum(&self.members)
     }
 
     /// The first machine starts the cluster.
@@ -328,13 +354,31 @@ impl SimulatedClusters {
 
     fn answering(&self, cluster: &ManagedCluster) -> Result<MutexGuard<'_, Managed>, AccessError> {
         let managed = self.lock();
-        if managed.serves() {
-            return Ok(managed);
+        let access = managed.backup.as_ref().map_or(Access::Works, |backup| backup.access);
+        let is_silent = match access {
+            Access::Works | Access::Refused => managed.is_unreachable || !managed.runs(),
+            Access::SilentUntil(second) => managed.second < second,
+        };
+        let (cluster, retry_after) = (cluster.to_string(), Duration::ZERO);
+        let is_refused = access == Access::Refused || !managed.serves();
+        if is_silent || (is_refused && self.1 == Some(Bug::RefusalIsSilence)) {
+            let reason = "connection refused".to_owned();
+            return Err(AccessError::Unreachable {
+                cluster,
+                reason,
+                retry_after,
+            });
         }
-        Err(AccessError::Unreachable {
-            cluster: cluster.to_string(),
-            reason: "connection refused".to_owned(),
-            retry_after: Duration::ZERO,
+        let reason = match access {
+            Access::Refused => "it refused the credentials",
+            _ if !managed.serves() => "no answer within 10s",
+            _ => return Ok(managed),
+        };
+        let reason = reason.to_owned();
+        Err(AccessError::Unusable {
+            cluster,
+            reason,
+            retry_after,
         })
     }
 

@@ -140,3 +140,31 @@ fn v85_no_first_machine_is_created_beside_etcd_members_without_machines() {
     world.others.retain(|object| object["kind"] != "Node");
     assert_eq!(next(&world), "create a init", "no member is known");
 }
+
+#[test]
+fn v289_the_deletion_of_a_cluster_releases_machines_that_lost_their_label_without_a_quorum() {
+    let mut world = World::new("abc");
+    for machine in 0..2 {
+        strip(&mut world, machine);
+        world.machines[machine]["metadata"]["deletionTimestamp"] = json!("2026-06-01T11:00:00Z");
+    }
+    world.machines[1]["metadata"]["ownerReferences"] = json!([]);
+    world.etcd = None;
+    let released = |world: &World| {
+        let plan = planned(world);
+        let hooks = plan.steps.iter().filter(|step| match &step.action {
+            Action::Patch(patch) => patch["metadata"]["annotations"].get(PRE_TERMINATE_HOOK) == Some(&Value::Null),
+            _ => false,
+        });
+        hooks.map(|step| step.subject.name.clone()).collect::<Vec<String>>()
+    };
+    assert_eq!(released(&world), [""; 0], "the Cluster stays");
+    world.cluster["metadata"]["deletionTimestamp"] = json!("2026-06-01T11:00:00Z");
+    assert_eq!(released(&world), ["m-0", "m-1"]);
+    world.control_plane["metadata"]["deletionTimestamp"] = json!("2026-06-01T11:00:00Z");
+    assert_eq!(
+        released(&world),
+        ["m-1"],
+        "workers go before the machines of the control plane"
+    );
+}
