@@ -96,7 +96,11 @@ pub fn main(cli: Cli) -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // If standard error is closed, the message cannot be reported anywhere.
-            let _ignored = writeln!(std::io::stderr(), "error: {}", refusal::sentence(&error));
+            let _ignored = writeln!(
+                std::io::stderr(),
+                "error: {}",
+                output::plain(&refusal::sentence(&error))
+            );
             ExitCode::from(2)
         }
     }

@@ -10,6 +10,7 @@ mod cluster;
 mod connections;
 mod etcd;
 mod expiry;
+mod failure;
 mod kubeconfig;
 mod own_cluster;
 

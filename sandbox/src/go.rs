@@ -52,13 +52,15 @@ fn command(go: &Path, module: &Path) -> Command {
 pub(crate) fn build(go: &Path, module: &Path, program: &Program<'_>, cache: &Path) -> Result<()> {
     let name = program.name;
     let unfinished = cache.join(format!(".{name}.unfinished"));
+    let temporary = Places::from_environment().target.join("tmp");
+    fs::create_dir_all(&temporary).with_context(|| format!("creating {}", temporary.display()))?;
     let mut command = command(go, module);
     command
         .args(["build", "-trimpath", "-ldflags", program.linker_flags, "-o"])
         .arg(&unfinished)
         .arg(program.package)
         // A linker writes a gigabyte, and a folder for temporary files may be in memory.
-        .env("GOTMPDIR", cache)
+        .env("GOTMPDIR", &temporary)
         // The standard output belongs to the result of the calling program.
         .stdout(Stdio::null());
     // Go removes its work folder when it is interrupted. It stays in our process group, so that

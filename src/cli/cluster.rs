@@ -93,6 +93,15 @@ impl Cluster {
                 version: version.git_version.clone(),
                 minor: minor(&version.major, &version.minor),
             }),
+            Ok(Err(kube::Error::Api(status)))
+                if has_no_status(&status) && (status.code == 429 || status.code >= 500) =>
+            {
+                bail!(
+                    "the server at {address} answered {} to GET /version: the API server, or a proxy before it, is \
+                 overloaded or does not work; try again later",
+                    status.code
+                )
+            }
             Ok(Err(kube::Error::Api(status))) if has_no_status(&status) => bail!(
                 "the server at {address} is no API server of Kubernetes: it answered {} to GET /version; correct the \
                  address in the kubeconfig",
@@ -180,19 +189,18 @@ impl Cluster {
     }
 }
 
-/// The kubeconfigs of a list of files, merged. As for kubectl, a file of a list may be missing.
-/// `None` if there is no list, or none of its files exists.
+/// The kubeconfigs of a list of files, merged. As for kubectl, a file of a list may be missing, and
+/// an empty current context counts as none. `None` if no file exists.
 fn of_list(files: Option<std::ffi::OsString>) -> anyhow::Result<Option<Kubeconfig>> {
     let files = files.unwrap_or_default();
     let files: Vec<PathBuf> = std::env::split_paths(&files)
         .filter(|file| !file.as_os_str().is_empty())
         .collect();
-    if files.len() < 2 {
-        return Ok(None);
-    }
     let mut merged = None;
-    for file in files.iter().filter(|file| file.exists()) {
-        let read = Kubeconfig::read_from(file).with_context(|| format!("reading {}", file.display()))?;
+    // A file that cannot be read is an error: another file may name another cluster.
+    for file in files.iter().filter(|file| !matches!(file.try_exists(), Ok(false))) {
+        let mut read = Kubeconfig::read_from(file).with_context(|| format!("reading {}", file.display()))?;
+        read.current_context = read.current_context.filter(|context| !context.is_empty());
         let all = merged.take().unwrap_or_default();
         merged = Some(Kubeconfig::merge(all, read).with_context(|| format!("merging {}", file.display()))?);
     }
@@ -486,7 +494,10 @@ mod tests {
         assert_eq!(all.current_context.as_deref(), Some("a"));
         assert_eq!(all.clusters.len(), 2);
         assert!(merged(&[&missing, &missing]).unwrap().is_none());
-        assert!(merged(&[&first]).unwrap().is_none(), "the library reads a single file");
+        let without_context = std::fs::read_to_string(&first).unwrap().replace("\"a\"", "\"\"");
+        std::fs::write(&missing, without_context).unwrap();
+        let all = merged(&[&missing, &second]).unwrap().unwrap();
+        assert_eq!(all.current_context.as_deref(), Some("b"));
         std::fs::write(&second, "no: [yaml").unwrap();
         let error = merged(&[&first, &second]).unwrap_err().to_string();
         assert!(error.contains("/b"), "{error}");

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 mod unique;
 
+use super::output::plain;
 use unique::Unique;
 
 /// An object with its place in a file.
@@ -194,7 +195,7 @@ pub(super) fn distinct(documents: Vec<Document>) -> anyhow::Result<Vec<Document>
 /// Prints a note to standard error.
 pub(super) fn note(text: &str) {
     // If standard error is closed, the note cannot be reported anywhere.
-    let _ignored = writeln!(std::io::stderr(), "note: {text}");
+    let _ignored = writeln!(std::io::stderr(), "note: {}", plain(text));
 }
 
 /// The manifests of a folder. Its subfolders are not read, as with `kubectl -f`.

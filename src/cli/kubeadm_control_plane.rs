@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use anyhow::Context as _;
+use capstan_core::kcp::first_machine::plan_of_objects;
 use capstan_core::kcp::observed::{ETCD_MEMBERS, Observed, SnapshotError};
-use capstan_core::kcp::plan;
 use capstan_core::kcp::preview::preview;
 use capstan_core::kcp::report::{report, status_report};
 use capstan_core::kcp::state::{MachineState, State};
@@ -29,7 +29,7 @@ pub(super) fn plan(documents: &[Document], now: Timestamp) -> anyhow::Result<Val
         note("no etcd members are given, so that the conditions of the Machines alone decide about etcd")?;
     }
     note_other_namespaces(documents, state.namespace())?;
-    let next = plan::plan(&state, now);
+    let next = plan_of_objects(&state, now);
     let report = report(&state, &next, &preview(&observed, now));
     note_lost_quorum(&report)?;
     Ok(report)
@@ -42,7 +42,7 @@ pub(super) fn plan(documents: &[Document], now: Timestamp) -> anyhow::Result<Val
 pub(super) fn reports(documents: &[Document], now: Timestamp) -> anyhow::Result<(Value, Value)> {
     let observed = observed(documents)?;
     let state = State::observe(&observed, now);
-    let next = plan::plan(&state, now);
+    let next = plan_of_objects(&state, now);
     let status = status(&state, &next, now);
     Ok((
         report(&state, &next, &preview(&observed, now)),
@@ -58,7 +58,7 @@ pub(super) fn state(documents: &[Document], now: Timestamp) -> anyhow::Result<(V
     let observed = observed(documents)?;
     let state = State::observe(&observed, now);
     note_other_namespaces(documents, state.namespace())?;
-    let next = plan::plan(&state, now);
+    let next = plan_of_objects(&state, now);
     let status = status(&state, &next, now);
     let report = status_report(&state, &next, &status, now);
     note_lost_quorum(&report)?;

@@ -23,6 +23,7 @@ use super::documents::Document;
 use super::gather::list;
 use super::kubeadm_control_plane;
 use super::observe::runtime;
+use super::output::plain;
 use super::refusal::has_no_status;
 use crate::runtime::served_kind;
 use crate::workload::{ClusterReader as _, Connections, ManagedCluster, MembersReport, Settings};
@@ -159,7 +160,7 @@ pub(super) async fn discover(client: &Client, [group, kind]: &[String; 2]) -> an
 }
 
 pub(super) fn note(text: &str) -> anyhow::Result<()> {
-    let written = std::io::stderr().write_all(format!("note: {text}\n").as_bytes());
+    let written = std::io::stderr().write_all(format!("note: {}\n", plain(text)).as_bytes());
     written.context("writing the note")
 }
 

@@ -122,10 +122,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let text = match args.output {
         Output::Json => pretty(&report)?,
         Output::Yaml => yaml(&report)?,
-        Output::Text => text::page(&report),
+        Output::Text => plain(&text::page(&report)).into_owned(),
     };
     std::io::stdout()
-        .write_all(plain(&text).as_bytes())
+        .write_all(text.as_bytes())
         .context("writing the plan")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -132,7 +132,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             if let Some(reason) = content.empty {
                 bail!("{reason}");
             }
-            print(&args.output.draw(content, &source, now))?;
+            print(args, &args.output.draw(content, &source, now))?;
             Ok(ExitCode::SUCCESS)
         } else {
             let (text, code) = if args.cluster.has_control_plane().await? {
@@ -149,7 +149,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 let assessment = args.cluster.assess(&view, now)?;
                 (show(args, &view)?, wait::exit_code(&assessment, now))
             };
-            print(&text)?;
+            print(args, &text)?;
             Ok(if args.exit_code { code } else { ExitCode::SUCCESS })
         }
     })
@@ -161,11 +161,14 @@ async fn show_both_apis(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("--both-apis must not be combined with -o html or -o svg, which show these objects anyway");
     }
     let rows = both_apis::rows(&args.cluster).await?;
-    print(&match args.output {
-        Output::Json => pretty(&both_apis::as_json(&rows))?,
-        Output::Yaml => yaml(&both_apis::as_json(&rows))?,
-        Output::Text | Output::Html | Output::Svg => both_apis::as_text(&rows, Timestamp::now()),
-    })?;
+    print(
+        args,
+        &match args.output {
+            Output::Json => pretty(&both_apis::as_json(&rows))?,
+            Output::Yaml => yaml(&both_apis::as_json(&rows))?,
+            Output::Text | Output::Html | Output::Svg => both_apis::as_text(&rows, Timestamp::now()),
+        },
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -174,16 +177,19 @@ fn of_documents(args: &Args, documents: &[Document], source: &str) -> anyhow::Re
     let now = args.now.unwrap_or_else(Timestamp::now);
     if args.output.is_page() {
         let content = page_report::of_documents(documents, &args.cluster, args.machinepools, now)?;
-        print(&args.output.draw(content, source, now))?;
+        print(args, &args.output.draw(content, source, now))?;
         return Ok(ExitCode::SUCCESS);
     }
     if machine_pool::is_about_pool(documents) && !is_about_control_plane(documents) {
         let (report, text) = machine_pool::state(documents, args.machinepools, now)?;
-        print(&match args.output {
-            Output::Json => pretty(&report)?,
-            Output::Yaml => yaml(&report)?,
-            Output::Text | Output::Html | Output::Svg => text,
-        })?;
+        print(
+            args,
+            &match args.output {
+                Output::Json => pretty(&report)?,
+                Output::Yaml => yaml(&report)?,
+                Output::Text | Output::Html | Output::Svg => text,
+            },
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
     if !is_about_control_plane(documents) {
@@ -199,11 +205,14 @@ fn of_documents(args: &Args, documents: &[Document], source: &str) -> anyhow::Re
         );
     }
     let (report, text) = kubeadm_control_plane::state(documents, now)?;
-    print(&match args.output {
-        Output::Json => pretty(&report)?,
-        Output::Yaml => yaml(&report)?,
-        Output::Text | Output::Html | Output::Svg => text,
-    })?;
+    print(
+        args,
+        &match args.output {
+            Output::Json => pretty(&report)?,
+            Output::Yaml => yaml(&report)?,
+            Output::Text | Output::Html | Output::Svg => text,
+        },
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -238,7 +247,7 @@ async fn follow(
                 let cleared = std::io::stdout().write_all(b"\x1b[H\x1b[2J");
                 cleared.context("clearing the terminal")?;
             }
-            print(&format!("{text}{}", if clears { "" } else { "\n" }))?;
+            print(args, &format!("{text}{}", if clears { "" } else { "\n" }))?;
             last = text;
         }
         tokio::select! {
@@ -289,9 +298,13 @@ impl Output {
     }
 }
 
-fn print(text: &str) -> anyhow::Result<()> {
+fn print(args: &Args, text: &str) -> anyhow::Result<()> {
+    let text = match args.output {
+        Output::Text => plain(text),
+        Output::Json | Output::Yaml | Output::Html | Output::Svg => text.into(),
+    };
     let mut out = std::io::stdout();
-    out.write_all(plain(text).as_bytes())
+    out.write_all(text.as_bytes())
         .and_then(|()| out.flush())
         .context("writing the status")
 }

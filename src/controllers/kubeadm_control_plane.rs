@@ -119,8 +119,11 @@ impl<W> KubeadmControlPlanes<W> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self, key: &ObjectRef) -> Known {
-        self.lock().get(key).cloned().unwrap_or_default()
+    /// What is known of a control plane.
+    fn known(&self, key: &ObjectRef, control_plane: &ObjectMeta) -> Known {
+        let uid = control_plane.uid();
+        let known = self.lock().get(key).filter(|known| known.uid == uid).cloned();
+        known.unwrap_or_else(|| Known::nothing(uid))
     }
 
     fn remember(&self, key: &ObjectRef, known: Known) {
@@ -349,7 +352,7 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
         let (Some(object), true) = (object, view.synced) else {
             return Observation::Nothing;
         };
-        let known = self.known(key);
+        let known = self.known(key, &object.metadata);
         let Some(mut observed) = self.observed(object, view, &known) else {
             return Observation::Nothing;
         };
@@ -371,11 +374,17 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
         let recorded = state
             .creations
             .read(records, &self.identity, moment.instant, moment.time);
-        let found: Vec<FoundSecret> = secrets.iter().map(|secret| secret.found()).collect();
+        let mut found: Vec<FoundSecret> = secrets.iter().map(|secret| secret.found()).collect();
+        found.extend(known.secrets.iter().cloned());
+        // A live read shows a kubeconfig without the label too.
+        let by_name =
+            view.objects
+                .get::<SecretSummary>(&SECRETS, &key.namespace, kubeconfig.as_deref().unwrap_or_default());
+        found.extend(by_name.map(|secret| secret.found()));
         let nothing = Arc::new(Inspected::nothing("the managed cluster is not read yet"));
         let inspected = known.inspected.as_ref().unwrap_or(&nothing);
         let surroundings = Surroundings {
-            secrets: &[found, known.secrets.clone()].concat(),
+            secrets: &found,
             inspection: &inspected.inspection,
             contact: known.contact(moment.instant),
             has_configuration: inspected.configuration.is_some(),
@@ -512,7 +521,7 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
             return Ok(());
         };
         if let Some(change) = observed.addon_of(step) {
-            let inspected = self.known(&observed.key).inspected;
+            let inspected = self.known(&observed.key, &observed.object.metadata).inspected;
             let configuration = inspected.as_ref().and_then(|known| known.configuration.as_ref());
             let changed = change_addon(&self.managed, managed, change, configuration).await;
             return changed.map_err(|error| failed(change.title().to_owned(), error));
@@ -525,7 +534,7 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
                 bootstrap: Bootstrap::Join,
                 ..
             } if matches!(origin, Origin::BeginCreation(_)) => {
-                let inspected = self.known(&observed.key).inspected;
+                let inspected = self.known(&observed.key, &observed.object.metadata).inspected;
                 let configuration = inspected.as_ref().and_then(|known| known.configuration.as_ref());
                 let state = &observed.assessment.state;
                 let stored = prepare_join(&self.managed, managed, state, configuration).await;
@@ -655,7 +664,7 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
 /// its Machines only, so it is read before a first machine is created (V282).
 fn may_answer(assessment: &Assessment) -> bool {
     let state = &assessment.state;
-    !state.machines.is_empty() || (assessment.may_have_run && !state.is_deleting())
+    !state.machines.is_empty() || (assessment.ran_before.is_some() && !state.is_deleting())
 }
 
 /// The Secrets with the label of a Cluster.

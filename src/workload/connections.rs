@@ -27,6 +27,7 @@ use tokio::time::Instant;
 
 use super::cluster::{AccessError, ClusterReader, ManagedCluster, ManagedClusters};
 use super::etcd::{EtcdAccess, EtcdRoute, ManagedEtcd, ManagedEtcdError, MembersReport, Way, credentials};
+use super::failure::{accepts, causes, is_silence, stable_causes};
 use super::{expiry, kubeconfig};
 
 /// Limits of connections.
@@ -265,14 +266,14 @@ impl Connections {
         };
         let request = http_get("/").map_err(|error| unusable(cluster, error))?;
         let answer = match tokio::time::timeout(limit, client.send(request)).await {
-            Ok(answer) => answer,
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) if is_silence(&error) && !accepts(&stored, limit.mul_f32(0.25)).await => {
+                return Err(unreachable_cluster(cluster, stable_causes(&error)));
+            }
+            Ok(Err(error)) => return Err(unusable(cluster, stable_causes(&error))),
             // The connection exists, because its own limit is shorter.
             Err(_elapsed) => return Err(late()),
         };
-        let answer = answer.map_err(|error| match is_tls(&error) {
-            true => unusable(cluster, causes(&error)),
-            false => unreachable_cluster(cluster, causes(&error)),
-        })?;
         let status = answer.status().as_u16();
         // A user may be forbidden to read this path, and the server still works.
         match status {
@@ -586,20 +587,6 @@ fn unusable(cluster: &ManagedCluster, reason: String) -> AccessError {
     }
 }
 
-/// Whether a server answered, and TLS failed. A server without back ends that closes the connection
-/// is no such failure.
-fn is_tls(error: &(dyn std::error::Error + 'static)) -> bool {
-    let mut current = Some(error);
-    while let Some(error) = current {
-        let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        if error.is::<rustls::Error>() || inner.is_some_and(|inner| inner.is::<rustls::Error>()) {
-            return true;
-        }
-        current = error.source();
-    }
-    false
-}
-
 fn bad_kubeconfig(cluster: &ManagedCluster, reason: String) -> AccessError {
     AccessError::Kubeconfig {
         namespace: cluster.namespace.clone(),
@@ -623,19 +610,4 @@ fn with_delay(error: &AccessError, delay: Duration) -> AccessError {
         *retry_after = delay;
     }
     error
-}
-
-/// An error with its causes, of which the last names the failure.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut current = error;
-    while let Some(source) = current.source() {
-        let cause = source.to_string();
-        if !text.contains(&cause) {
-            text.push_str(": ");
-            text.push_str(&cause);
-        }
-        current = source;
-    }
-    text
 }

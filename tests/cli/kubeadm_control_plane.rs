@@ -276,6 +276,31 @@ fn w154_the_status_of_files_shows_the_members_of_etcd() {
 }
 
 #[test]
+fn v293_a_plan_of_objects_never_starts_a_second_etcd() {
+    let plan = |objects: &[Value]| -> Value {
+        serde_json::from_str(&run(&["plan", "-o", "json"], objects)).expect("the plan must be JSON")
+    };
+    let lost: Vec<Value> = objects()
+        .into_iter()
+        .filter(|object| object["kind"] != "Machine")
+        .collect();
+    // Neither the members nor the Nodes are known.
+    let of_management_cluster = plan(&lost[..2]);
+    let next = of_management_cluster["next"].as_array().expect("the steps");
+    assert!(next.iter().all(|step| step["action"] != "create"), "{next:?}");
+    assert_eq!(of_management_cluster["waits"][0]["for"], "EarlierControlPlaneGone");
+    assert_eq!(of_management_cluster["rollout"], json!([]));
+    // The status is lost too, and the members are known.
+    let mut without_status = lost;
+    without_status[0]["status"] = json!({});
+    assert_eq!(plan(&without_status)["degraded"][0]["reason"], "MachinesMissing");
+    // Only the status of the Cluster is left.
+    without_status[1]["status"]["initialization"]["controlPlaneInitialized"] = json!(true);
+    let waits = &plan(&without_status[..2])["waits"];
+    assert_eq!(waits[0]["for"], "EarlierControlPlaneGone", "{waits}");
+}
+
+#[test]
 fn w171_control_characters_of_names_and_messages_do_not_reach_the_terminal() {
     let mut strange = objects();
     strange[2]["members"][1]["name"] = json!("\u{1b}[31mn-1");

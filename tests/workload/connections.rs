@@ -150,12 +150,13 @@ async fn an_unreachable_cluster_delays_no_other_and_is_not_dialled_during_its_ba
     namespaces(&connections, &good).await.unwrap();
     assert!(!waiting.is_finished(), "the other cluster must answer first");
     let failed = waiting.await.unwrap().unwrap_err();
-    assert!(matches!(failed, AccessError::Unreachable { .. }), "{failed}");
+    // It accepts connections, so a server runs.
+    assert!(matches!(failed, AccessError::Unusable { .. }), "{failed}");
     let attempts = dialled.load(Ordering::SeqCst);
     let began = Instant::now();
     let again = namespaces(&connections, &silent).await.unwrap_err();
     assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
-    let AccessError::Unreachable { retry_after, .. } = again else {
+    let AccessError::Unusable { retry_after, .. } = again else {
         panic!("{again}");
     };
     assert!(retry_after > Duration::from_secs(30), "{retry_after:?}");
@@ -214,6 +215,36 @@ async fn wrong_credentials_and_another_ca_are_failures_that_name_the_cluster() {
     world.store(&impostor, &other_ca).await;
     let refused = namespaces(&connections, &impostor).await.unwrap_err();
     assert!(refused.to_string().contains("certificate"), "{refused}");
+    assert!(matches!(refused, AccessError::Unusable { .. }), "{refused}");
+}
+
+/// Silence permits a new etcd cluster, so it is only what a missing server causes.
+#[tokio::test(flavor = "multi_thread")]
+async fn v292_only_a_connection_that_is_refused_or_closed_at_once_is_silence() {
+    let world = World::new().await;
+    let connections = world.connections(Settings::default());
+    let closing = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let without_back_ends = format!("https://{}", closing.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = closing.accept().await {
+            drop(stream);
+        }
+    });
+    for (name, server, is_silent) in [
+        ("closed", "https://127.0.0.1:1", true),
+        ("without-back-ends", without_back_ends.as_str(), true),
+        ("without-name", "https://name.invalid:6443", false),
+    ] {
+        let cluster = world.cluster(name);
+        let kubeconfig = world.kubeconfig(|kubeconfig| kubeconfig["clusters"][0]["cluster"]["server"] = json!(server));
+        world.store(&cluster, &kubeconfig).await;
+        let failed = namespaces(&connections, &cluster).await.unwrap_err();
+        let is_known = match is_silent {
+            true => matches!(failed, AccessError::Unreachable { .. }),
+            false => matches!(failed, AccessError::Unusable { .. }),
+        };
+        assert!(is_known, "{name}: {failed:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

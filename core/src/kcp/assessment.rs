@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::action::{Action, Plan, Wait, WaitReason};
-use super::certificates::{Certificates, FoundSecret, certificates, may_have_run};
+use super::certificates::{Certificates, FoundSecret, certificates, ran_before};
 use super::first_machine::{self, Contact};
 use super::inspection::{self, Inspection};
 use super::observed::Observed;
@@ -49,8 +49,8 @@ pub struct Assessment {
     pub status: Status,
     /// Whether the control plane is initialized.
     pub initialized: bool,
-    /// Whether the control plane may have run before.
-    pub may_have_run: bool,
+    /// Why the control plane may have run before.
+    pub ran_before: Option<String>,
     /// The conditions of each machine.
     pub machines: Vec<(String, Vec<Condition>)>,
 }
@@ -95,7 +95,7 @@ pub fn assess(mut observed: Observed, surroundings: &Surroundings<'_>, now: Time
     }
     Assessment {
         initialized: state.is_initialized(),
-        may_have_run: may_have_run(&state, surroundings.secrets),
+        ran_before: ran_before(&state, surroundings.secrets),
         plan,
         certificates,
         status,

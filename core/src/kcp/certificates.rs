@@ -134,8 +134,9 @@ pub fn certificates(state: &State, found: &[FoundSecret]) -> Certificates {
     let mut result = Certificates::default();
     // Without its authority, a control plane that ran before has lost it (V287).
     let authority = Purpose::Cluster.secret(&state.cluster_name);
-    let is_lost = may_have_run(state, found) && found.iter().all(|secret| secret.name != authority);
-    let may_generate = may_generate(state) && !is_lost;
+    let has_authority = found.iter().any(|secret| secret.name == authority);
+    let ran = ran_before(state, found).filter(|_| !has_authority);
+    let may_generate = may_generate(state) && ran.is_none();
     for purpose in purposes(state) {
         let name = purpose.secret(&state.cluster_name);
         let is_supplied = purpose.is_supplied(state.is_etcd_managed());
@@ -149,7 +150,7 @@ pub fn certificates(state: &State, found: &[FoundSecret]) -> Certificates {
                 }
             }
             None if may_generate && !is_supplied => result.generate.push(generation(state, purpose, name)),
-            None => result.missing.push(absence(state, &name, is_supplied)),
+            None => result.missing.push(absence(state, &name, is_supplied, ran.as_deref())),
         }
     }
     result
@@ -169,18 +170,29 @@ pub fn purposes(state: &State) -> Vec<Purpose> {
     purposes
 }
 
-/// Whether the control plane may have run before. Then its cluster is read before a first machine
-/// is created (V282). The status may be lost in a restore, so the record of a machine that existed
-/// counts too, and a kubeconfig that a user, another control plane, or an earlier one of the same
-/// name created (V287).
-pub fn may_have_run(state: &State, secrets: &[FoundSecret]) -> bool {
+/// Why the control plane may have run before. Then its cluster is read before a first machine is
+/// created (V282). The status may be lost in a restore, so these signs count too: the status of the
+/// Cluster, the record of a machine that existed, and a kubeconfig that a user, another control
+/// plane, or an earlier one of the same name created (V287).
+pub fn ran_before(state: &State, secrets: &[FoundSecret]) -> Option<String> {
+    if state.is_initialized() {
+        return Some(String::from("its status says that it was initialized"));
+    }
+    let cluster = state.cluster.as_ref().map(|cluster| &cluster.status.initialization);
+    if cluster.is_some_and(|cluster| cluster.control_plane_initialized == Some(true)) {
+        return Some(String::from("the status of its Cluster says that it was initialized"));
+    }
+    if let Some(machine) = state.annotation(LAST_CREATED) {
+        return Some(format!("its annotation {LAST_CREATED} names machine {machine}"));
+    }
     let name = format!("{}-kubeconfig", state.cluster_name);
     let is_own = |secret: &FoundSecret| {
         let controller = secret.controller.as_ref();
         controller.is_some_and(|owner| is_owner(&state.control_plane, owner))
     };
     let mut kubeconfigs = secrets.iter().filter(|secret| secret.name == name);
-    state.is_initialized() || state.annotation(LAST_CREATED).is_some() || kubeconfigs.any(|secret| !is_own(secret))
+    let foreign = kubeconfigs.any(|secret| !is_own(secret));
+    foreign.then(|| format!("Secret {name} was not issued for it"))
 }
 
 /// Whether no machine can have used a certificate yet.
@@ -222,15 +234,18 @@ fn lack(purpose: Purpose, secret: &FoundSecret, etcd_is_managed: bool) -> Option
     Some(format!("Secret {} must contain {keys}", secret.name))
 }
 
-fn absence(state: &State, name: &str, is_supplied: bool) -> String {
+fn absence(state: &State, name: &str, is_supplied: bool, ran: Option<&str>) -> String {
     let advice = if is_supplied {
         "create it: it is needed for external etcd"
     } else if state.is_initialized() {
         "restore it: the control plane is initialized, so it is not generated again"
     } else if state.is_deleting() {
         "the control plane is being deleted, so it is not generated"
-    } else if state.machines.is_empty() && may_generate(state) {
-        "restore it: the control plane may have run before, so it is not generated again"
+    } else if let Some(ran) = ran.filter(|_| may_generate(state)) {
+        return format!(
+            "Secret {name} must exist; restore it: the control plane may have run before, because {ran}, so the Secret \
+             is not generated again. If it never ran, remove this sign"
+        );
     } else {
         "restore it: there are machines, so it is not generated"
     };

@@ -5,11 +5,12 @@
 //! API server must be silent for [`SILENT`] first. A failure that does not prove silence, such as
 //! refused credentials, never permits a first machine.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use super::action::{Action, Plan, Step, Wait, WaitReason};
-use super::certificates::{FoundSecret, may_have_run};
+use super::certificates::{FoundSecret, ran_before};
 use super::desired::Bootstrap;
+use super::plan::plan;
 use super::state::State;
 use crate::model::Degradation;
 
@@ -28,6 +29,15 @@ pub enum Contact {
     Unknown(String),
 }
 
+/// The plan for objects, as files or a management cluster contain them. They do not tell whether
+/// the API server of the cluster answers.
+pub fn plan_of_objects(state: &State, now: Timestamp) -> Plan {
+    let mut plan = plan(state, now);
+    let contact = Contact::Unknown(String::from("only the controller connects to its API server"));
+    hold(state, &[], &contact, &mut plan);
+    plan
+}
+
 /// Removes the creation of a first machine from a plan, unless the control plane never ran or its
 /// API server has been silent for long enough (V286).
 pub(super) fn hold(state: &State, secrets: &[FoundSecret], contact: &Contact, plan: &mut Plan) {
@@ -40,27 +50,31 @@ pub(super) fn hold(state: &State, secrets: &[FoundSecret], contact: &Contact, pl
             }
         )
     };
-    if !plan.steps.iter().any(is_first) || !may_have_run(state, secrets) {
+    if !plan.steps.iter().any(is_first) {
         return;
     }
+    let Some(ran) = ran_before(state, secrets) else { return };
     let wait = |message: String| Wait::new(WaitReason::EarlierControlPlaneGone, message);
     match contact {
         Contact::Silent(lasted) if *lasted >= SILENT => return,
         Contact::Silent(_) => plan.waits.push(wait(format!(
-            "the control plane has no machine, and it may have run before: a new first machine would start another \
+            "the control plane has no machine and may have run before: {ran}. A new first machine would start another \
              etcd. It is created when the API server of the cluster has been silent for {} minutes",
             SILENT.as_mins()
         ))),
         Contact::Unknown(reason) => plan.waits.push(wait(format!(
-            "the control plane has no machine, and whether it still runs is not known: {reason}. Restore the Machines, \
-             or correct the Secret {}-kubeconfig, so that the API server of the cluster answers or is silent",
+            "the control plane has no machine and may have run before: {ran}. Whether it still runs is not known: \
+             {reason}. Restore the Machines, or correct what Secret {}-kubeconfig names, so that the API server of the \
+             cluster answers or is silent",
             state.cluster_name
         ))),
         Contact::Answers => plan.degraded.push(Degradation {
             reason: "MachinesMissing",
-            message: String::from(
-                "the control plane has no machine, and the API server of the cluster answers; restore the Machines with \
-                 their labels and their owner: a new first machine would start another etcd",
+            message: format!(
+                "the control plane has no machine and may have run before: {ran}. The API server that Secret \
+                 {}-kubeconfig names answers; restore the Machines with their labels and their owner: a new first \
+                 machine would start another etcd",
+                state.cluster_name
             ),
         }),
     }
@@ -71,7 +85,6 @@ pub(super) fn hold(state: &State, secrets: &[FoundSecret], contact: &Contact, pl
 mod tests {
     use super::super::observed::Observed;
     use super::super::pending::LAST_CREATED;
-    use super::super::plan::plan;
     use super::*;
     use crate::api::meta::OwnerReference;
     use crate::kcp::samples::{World, now};

@@ -243,7 +243,7 @@ fn machines_missing(state: &State) -> Option<Degradation> {
             ),
         });
     }
-    if state.machines.is_empty() && state.is_initialized() && !state.serving_nodes.is_empty() {
+    if state.machines.is_empty() && !state.serving_nodes.is_empty() {
         let nodes: Vec<&str> = state.serving_nodes.iter().map(String::as_str).collect();
         return Some(Degradation {
             reason: "MachinesMissing",
@@ -256,7 +256,7 @@ fn machines_missing(state: &State) -> Option<Degradation> {
     }
     let members = state.members()?;
     let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
-    (state.is_initialized() && state.machines.is_empty() && !names.is_empty()).then(|| Degradation {
+    (state.machines.is_empty() && !names.is_empty()).then(|| Degradation {
         reason: "MachinesMissing",
         message: format!(
             "etcd has {} member(s) ({}), and the control plane has no machine; restore the Machines with their labels and \
@@ -376,6 +376,11 @@ fn patch_control_plane(state: &State, field: &str, value: Value, because: &str) 
 /// The steps of a control plane that is being deleted: its machines are deleted together, after the
 /// workers. The quorum does not matter any more.
 fn removal(state: &State, plan: &mut Plan) {
+    if state.machines.is_empty() && state.cluster_is_deleting() && !state.orphans.is_empty() {
+        // Nothing else removes their hooks.
+        let message = format!("machines must be deleted first: {}", names(&state.orphans).join(", "));
+        return plan.waits.push(Wait::new(WaitReason::WorkersRemoved, message));
+    }
     if state.machines.is_empty() {
         let others = state.control_plane.metadata.finalizers.iter();
         let others: Vec<&String> = others.filter(|finalizer| *finalizer != FINALIZER).collect();

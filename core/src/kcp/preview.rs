@@ -10,8 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::action::{Action, Plan, Step};
+use super::first_machine::plan_of_objects;
 use super::observed::{Observed, ReportedMember};
-use super::plan::plan;
 use super::state::{MachineState, State, condition};
 use crate::api::cluster_x_k8s_io::annotation::{CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME};
 use crate::api::cluster_x_k8s_io::control_plane::{Machine, MachineCondition};
@@ -50,7 +50,7 @@ pub fn preview(observed: &Observed, now: Timestamp) -> Preview {
     let rounds = PLANS_FOR_A_MACHINE * (observed.machines.len() + replicas + 1);
     for _ in 0..rounds {
         let state = State::observe(&world, now);
-        let next = plan(&state, now);
+        let next = plan_of_objects(&state, now);
         now = now.checked_add(ROUND).unwrap_or(now);
         if next.steps.is_empty() {
             preview.end = next;

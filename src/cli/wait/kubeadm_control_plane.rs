@@ -17,6 +17,9 @@ use crate::cli::managed_cluster::{Named, objects};
 
 /// The time between two reads.
 const PERIOD: Duration = Duration::from_secs(2);
+/// For how long the control plane may be unreadable after it was read: the API server may restart.
+const UNREADABLE: Duration = Duration::from_secs(120);
+
 /// Waits that end only when a user acts.
 const OF_USER: [&str; 2] = ["CannotBeRemediated", "Pause"];
 
@@ -27,9 +30,20 @@ const OF_USER: [&str; 2] = ["CannotBeRemediated", "Pause"];
 pub(super) fn wait(cluster: &Cluster, named: &Named, what: What, timeout: Duration) -> anyhow::Result<ExitCode> {
     let end = Instant::now() + timeout;
     let mut reported = Reported::default();
+    let mut read_at = None;
     loop {
-        let (status, _text) = state(&objects(cluster, named)?, Timestamp::now())?;
-        if let Some(code) = reported.update(progress(what, &status)) {
+        let read = objects(cluster, named).and_then(|objects| state(&objects, Timestamp::now()));
+        let progress = match read {
+            Ok((status, _text)) => {
+                read_at = Some(Instant::now());
+                progress(what, &status)
+            }
+            Err(error) if read_at.is_some_and(|at| at.elapsed() < UNREADABLE) => {
+                Progress::Pending(format!("the control plane cannot be read: {error:#}"))
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(code) = reported.update(progress) {
             return Ok(code);
         }
         if Instant::now() + PERIOD > end {

@@ -36,6 +36,10 @@ const AGE: Duration = Duration::from_secs(1);
 /// attempts further apart is not known.
 const SAME_SILENCE: Duration = Duration::from_secs(60);
 
+/// For how long an infrastructure machine is known, because its kind is not watched. What another
+/// program changes, or a request that arrives late, is corrected then (V291).
+const KNOWN_FOR: Duration = Duration::from_secs(600);
+
 /// The time between two attempts to read a certificate.
 const ASKED_AGAIN: Duration = Duration::from_secs(600);
 
@@ -45,12 +49,20 @@ pub(super) type Reference = [String; 3];
 /// What is known of the surroundings of a control plane.
 #[derive(Clone, Default)]
 pub(super) struct Known {
+    /// The uid of the control plane: one that is created again under the same name is another one.
+    pub(super) uid: String,
     pub(super) inspected: Option<Arc<Inspected>>,
     at: Option<Instant>,
     /// Since when no server answers at the address of the managed cluster.
     silent_since: Option<Instant>,
+    /// The Cluster and the version of the kubeconfig of which that is true.
+    contacted: [String; 2],
+    /// The version of a kubeconfig without the label of the Cluster.
+    unlabelled_kubeconfig: String,
     /// The infrastructure machines with their kinds; `None` for one that does not exist.
     pub(super) infrastructure: BTreeMap<Reference, Option<Arc<(Value, KindInfo)>>>,
+    /// When they were read.
+    read_at: BTreeMap<Reference, Instant>,
     /// The template of infrastructure machines, with the kind of a machine.
     pub(super) template: Option<(Reference, Arc<Value>, KindInfo)>,
     /// Secrets without the label of the Cluster.
@@ -63,6 +75,21 @@ pub(super) struct Known {
 }
 
 impl Known {
+    /// Nothing about the control plane with this uid.
+    pub(super) fn nothing(uid: &str) -> Self {
+        Self {
+            uid: uid.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// An infrastructure machine that exists and was read a short time ago.
+    fn recent(&self, reference: &Reference, now: Instant) -> Option<&(Value, KindInfo)> {
+        let at = self.read_at.get(reference)?;
+        let object = self.infrastructure.get(reference)?.as_deref();
+        object.filter(|_| now.duration_since(*at) < KNOWN_FOR)
+    }
+
     /// Whether the API server of the managed cluster answers.
     pub(super) fn contact(&self, now: Instant) -> Contact {
         let unknown = || Contact::Unknown(String::from("the managed cluster is not read yet"));
@@ -88,11 +115,11 @@ impl std::fmt::Debug for Known {
 impl<W: Port> KubeadmControlPlanes<W> {
     /// Reads what is missing. Returns whether anything is new.
     pub(super) async fn read_surroundings<C: Cluster>(&self, cluster: &C, found: &Found) -> bool {
-        let mut known = self.known(&found.key);
+        let mut known = self.known(&found.key, &found.object.metadata);
         let infrastructure = read_machines(cluster, found, &mut known).await;
         let secrets = read_secrets(cluster, found, &mut known).await;
         let issued = self.issue(cluster, found, &mut known).await;
-        let inspected = self.inspect(found, &mut known, cluster.instant(), AGE).await;
+        let inspected = self.inspect(cluster, found, &mut known, AGE).await;
         let expiries = self.read_expiries(found, &mut known, cluster.instant()).await;
         let is_new = infrastructure || secrets || issued || inspected || expiries;
         self.remember(&found.key, known);
@@ -110,12 +137,12 @@ impl<W: Port> KubeadmControlPlanes<W> {
         found: &Found,
         machines: &[Arc<Machine>],
     ) -> Result<(), StepError> {
-        let mut known = self.known(&found.key);
+        let mut known = self.known(&found.key, &found.object.metadata);
         read_leaving(cluster, machines, &mut known).await?;
         if found.creates() {
             known.template = Some(read_template(cluster, found).await?);
         }
-        self.inspect(found, &mut known, cluster.instant(), Duration::ZERO).await;
+        self.inspect(cluster, found, &mut known, Duration::ZERO).await;
         self.remember(&found.key, known);
         Ok(())
     }
@@ -148,7 +175,8 @@ impl<W: Port> KubeadmControlPlanes<W> {
         is_new
     }
 
-    async fn inspect(&self, found: &Found, known: &mut Known, now: Instant, age: Duration) -> bool {
+    async fn inspect<C: Cluster>(&self, cluster: &C, found: &Found, known: &mut Known, age: Duration) -> bool {
+        let now = cluster.instant();
         let Some(managed) = found.managed.as_ref().filter(|_| found.can_be_inspected) else {
             known.silent_since = None;
             return false;
@@ -163,6 +191,11 @@ impl<W: Port> KubeadmControlPlanes<W> {
         };
         let inspected = inspect(&self.managed, managed, wanted).await;
         let is_new = known.inspected.as_deref() != Some(&inspected);
+        let contacted = [managed.uid.clone(), found.kubeconfig_version(known)];
+        if known.contacted != contacted {
+            known.contacted = contacted;
+            known.silent_since = None;
+        }
         known.silent_since = match inspected.contact {
             Contact::Silent(_) => {
                 let continues = known.at.is_some_and(|at| now.duration_since(at) <= SAME_SILENCE);
@@ -171,7 +204,8 @@ impl<W: Port> KubeadmControlPlanes<W> {
             Contact::Answers | Contact::Unknown(_) => None,
         };
         known.inspected = Some(Arc::new(inspected));
-        known.at = Some(now);
+        // An attempt without an answer takes seconds.
+        known.at = Some(cluster.instant());
         is_new
     }
 }
@@ -202,18 +236,22 @@ async fn read_machines<C: Cluster>(cluster: &C, found: &Found, known: &mut Known
     known
         .infrastructure
         .retain(|known, _| machines.iter().any(|(reference, _)| reference == known));
+    let now = cluster.instant();
+    known
+        .read_at
+        .retain(|reference, at| known.infrastructure.contains_key(reference) && now.duration_since(*at) < KNOWN_FOR);
     let mut is_new = false;
     let desired = Desired::of(state);
     for (reference, machine) in machines {
         let lacks = |object: &(Value, KindInfo)| metadata_patch(&desired, machine, &object.0).is_some();
-        let stored = known.infrastructure.get(&reference).and_then(Option::as_ref);
-        if stored.is_some_and(|object| !lacks(object)) {
+        if known.recent(&reference, now).is_some_and(|object| !lacks(object)) {
             continue;
         }
         match read(cluster, state.namespace(), &reference).await {
             Ok(object) => {
                 let object = object.map(Arc::new);
                 is_new |= known.infrastructure.get(&reference) != Some(&object);
+                known.read_at.insert(reference.clone(), now);
                 known.infrastructure.insert(reference, object);
             }
             Err(error) => tracing::warn!(%error, "an infrastructure machine cannot be read"),
@@ -299,6 +337,7 @@ async fn read_secrets<C: Cluster>(cluster: &C, found: &Found, known: &mut Known)
     }
     let needed = capstan_core::kcp::certificates::purposes(state);
     let needed = needed.iter().map(|purpose| purpose.secret(&state.cluster_name));
+    known.unlabelled_kubeconfig = String::new();
     let mut secrets = Vec::new();
     for name in needed.chain([found.kubeconfig_secret()]) {
         // What is known without a label is read again, because it is not watched.
@@ -307,7 +346,13 @@ async fn read_secrets<C: Cluster>(cluster: &C, found: &Found, known: &mut Known)
         }
         let read = cluster.get::<SecretSummary>(&SECRETS, state.namespace(), &name);
         match read.await {
-            Ok(Some(secret)) => secrets.extend(secret.content.ok().map(|secret| secret.found())),
+            Ok(Some(secret)) => {
+                let Ok(secret) = secret.content else { continue };
+                if name == found.kubeconfig_secret() {
+                    known.unlabelled_kubeconfig = secret.version();
+                }
+                secrets.push(secret.found());
+            }
             Ok(None) => {}
             Err(error) => {
                 tracing::warn!(%error, name, "a Secret cannot be read");
@@ -384,6 +429,12 @@ impl<W: Port> KubeadmControlPlanes<W> {
 }
 
 impl Found {
+    /// The version of the kubeconfig; empty without one.
+    fn kubeconfig_version(&self, known: &Known) -> String {
+        let labelled = self.labelled_secret(&self.kubeconfig_secret());
+        labelled.map_or_else(|| known.unlabelled_kubeconfig.clone(), SecretSummary::version)
+    }
+
     /// The body of a Secret of the Cluster.
     fn secret(&self, name: &str, data: &Value) -> Value {
         let state = &self.assessment.state;
@@ -444,6 +495,17 @@ mod tests {
             "spec": {"infrastructureRef": {"apiGroup": "infra", "kind": "DevMachine", "name": "m"}},
         });
         Arc::new(serde_json::from_value(machine).unwrap())
+    }
+
+    #[tokio::test]
+    async fn v291_an_infrastructure_machine_is_read_again_after_ten_minutes() {
+        let mut known = Known::default();
+        let (reference, at) = (reference(&machine(None)), Instant::now());
+        let object = Arc::new((json!({}), DEV_MACHINES.clone()));
+        known.infrastructure.insert(reference.clone(), Some(object));
+        known.read_at.insert(reference.clone(), at);
+        let is_known = |seconds: u64| known.recent(&reference, at + Duration::from_secs(seconds)).is_some();
+        assert!(is_known(599) && !is_known(600));
     }
 
     #[tokio::test]

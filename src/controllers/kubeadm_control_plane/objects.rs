@@ -132,6 +132,12 @@ impl CachedObject for SecretSummary {
 }
 
 impl SecretSummary {
+    /// The version: that of a Secret which is created again is another one.
+    pub(super) fn version(&self) -> String {
+        let version = self.metadata.resource_version.as_deref().unwrap_or_default();
+        format!("{} {version}", self.metadata.uid())
+    }
+
     /// As core reads it.
     pub(super) fn found(&self) -> FoundSecret {
         FoundSecret {

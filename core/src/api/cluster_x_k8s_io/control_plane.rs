@@ -63,6 +63,8 @@ wire! {
     pub struct ClusterInitialization {
         /// Whether the shared infrastructure exists.
         pub infrastructure_provisioned: Option<bool>,
+        /// Whether the API server of the first control plane machine has served once.
+        pub control_plane_initialized: Option<bool>,
     }
 
     /// A failure domain.
