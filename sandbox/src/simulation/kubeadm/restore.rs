@@ -40,7 +40,7 @@ impl Round<'_, '_> {
     fn is_complete(&self) -> bool {
         let stored = self.stored();
         let control_plane = stored.get(&KUBEADM_CONTROL_PLANES, NAMESPACE, NAME);
-        if !control_plane.is_some_and(|one| annotations(one, LAST_CREATED).next().is_some()) {
+        if control_plane.is_none_or(|one| annotations(one, LAST_CREATED).next().is_none()) {
             return false;
         }
         let managed = self.managed();
