@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::api::{Patch, PatchParams};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::backoff::Backoff;
 use super::cluster::FIELD_MANAGER;
 
-/// How long before the Lease expires the leader reads it, and the time limit of that read.
+/// How long before the Lease expires the leader reads it at most, and the time limit of that read.
 const CHECKED: Duration = Duration::from_secs(2);
 
 /// How the leader is elected.
@@ -77,13 +77,12 @@ async fn term(
         tracing::warn!(%error, lease = election.name, "the Lease cannot be labelled; retrying");
         return Ok(());
     }
-    // A third of the duration is left for renewals that fail. A Lease counts whole seconds.
-    let duration = election.duration.as_secs().max(2);
+    let times = Times::of(election.duration);
     let manager = LeaseManagerBuilder::new(client.clone(), &election.name)
         .with_namespace(&election.namespace)
         .with_identity(&election.identity)
-        .with_duration(duration)
-        .with_grace((duration / 3).max(1))
+        .with_duration(times.duration)
+        .with_grace(times.grace)
         .build()
         .await?;
     let (mut state, mut task) = manager.watch().await;
@@ -97,15 +96,15 @@ async fn term(
         if *leading.borrow() != is_leader {
             tracing::info!(is_leader, identity = election.identity, "leadership");
             leading.send_replace(is_leader);
-            check_at = Instant::now() + Duration::from_secs(duration).saturating_sub(CHECKED);
+            check_at = Instant::now() + Duration::from_secs(times.duration).saturating_sub(times.checked);
         }
         tokio::select! {
             () = sleep_until(check_at), if is_leader => {
-                let Some(left) = left(&own, election).await else {
+                let Some(left) = left(&own, election, times.checked).await else {
                     tracing::warn!(lease = election.name, "the Lease was not renewed in time; no longer the leader");
                     break;
                 };
-                check_at = Instant::now() + left.saturating_sub(CHECKED);
+                check_at = Instant::now() + left.saturating_sub(times.checked);
             }
             changed = state.changed() => if changed.is_err() { break },
             // The manager checks again when the Lease of the last leader expires. The watch notices
@@ -132,20 +131,44 @@ async fn term(
     }
 }
 
+/// When a Lease is renewed, and when the leader reads it, before it expires.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    /// In whole seconds, which a Lease counts.
+    duration: u64,
+    /// A third of the duration, in seconds: so long before the expiry the Lease is renewed.
+    grace: u64,
+    /// So long before the expiry the leader reads the Lease: after the renewal, also of a short
+    /// Lease (V294).
+    checked: Duration,
+}
+
+impl Times {
+    fn of(duration: Duration) -> Self {
+        let duration = duration.as_secs().max(2);
+        let grace = (duration / 3).max(1);
+        Self {
+            duration,
+            grace,
+            checked: CHECKED.min(Duration::from_secs(grace) / 2),
+        }
+    }
+}
+
 /// For how long this process still holds the Lease, if it is longer than a check takes. `None` also
 /// if the Lease cannot be read.
-async fn left(leases: &Api<Lease>, election: &Election) -> Option<Duration> {
-    let read = tokio::time::timeout(CHECKED, leases.get(&election.name)).await;
-    let spec = read.ok()?.ok()?.spec?;
-    let is_own = spec.holder_identity.as_deref() == Some(election.identity.as_str());
-    let seconds = spec.lease_duration_seconds.map(i64::from)?;
-    let expires = spec
-        .renew_time?
-        .0
-        .checked_add(SignedDuration::from_secs(seconds))
-        .ok()?;
-    let left = Duration::try_from(expires.duration_since(Timestamp::now())).ok()?;
-    (is_own && left > CHECKED).then_some(left)
+async fn left(leases: &Api<Lease>, election: &Election, checked: Duration) -> Option<Duration> {
+    let read = tokio::time::timeout(checked, leases.get(&election.name)).await;
+    remains(read.ok()?.ok()?.spec?, &election.identity, Timestamp::now()).filter(|left| *left > checked)
+}
+
+/// For how long a process holds a Lease; `None` if it does not.
+fn remains(lease: LeaseSpec, identity: &str, now: Timestamp) -> Option<Duration> {
+    let is_own = lease.holder_identity.as_deref() == Some(identity);
+    let seconds = lease.lease_duration_seconds.map(i64::from)?;
+    let renewed = lease.renew_time?.0;
+    let expires = renewed.checked_add(SignedDuration::from_secs(seconds)).ok()?;
+    Duration::try_from(expires.duration_since(now)).ok().filter(|_| is_own)
 }
 
 /// Creates the Lease with its labels, or adds them.
@@ -243,6 +266,30 @@ mod tests {
         leading.wait_for(leads).await.unwrap();
         stop.cancel();
         task.await.unwrap();
+    }
+
+    #[test]
+    fn v294_a_leader_reads_its_lease_after_the_renewal_and_keeps_a_short_one() {
+        for seconds in [2, 3, 5, 6, 15, 30, 3600] {
+            let times = Times::of(Duration::from_secs(seconds));
+            let [duration, grace] = [times.duration, times.grace].map(|time| i64::try_from(time).unwrap());
+            let taken = Timestamp::UNIX_EPOCH;
+            let checked =
+                taken + SignedDuration::from_secs(duration) - SignedDuration::try_from(times.checked).unwrap();
+            let lease = |renewed: Timestamp, holder: &str| LeaseSpec {
+                holder_identity: Some(holder.to_owned()),
+                lease_duration_seconds: Some(i32::try_from(duration).unwrap()),
+                renew_time: Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime(renewed)),
+                ..LeaseSpec::default()
+            };
+            let renewed = taken + SignedDuration::from_secs(duration - grace);
+            let keeps = |lease: LeaseSpec| remains(lease, "one", checked).is_some_and(|left| left > times.checked);
+            assert!(renewed < checked && keeps(lease(renewed, "one")), "{seconds}");
+            assert!(
+                !keeps(lease(taken, "one")) && !keeps(lease(renewed, "two")),
+                "{seconds}"
+            );
+        }
     }
 
     #[tokio::test(start_paused = true)]

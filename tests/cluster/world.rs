@@ -161,7 +161,12 @@ impl World {
             .unwrap();
         for name in listed.checked().unwrap().stdout.lines() {
             let delete = ["delete", name, "--wait=false"];
-            kubectl(&delete).run().await.unwrap().checked().unwrap();
+            if !kubectl(&delete).run().await.unwrap().success() {
+                // An earlier test may have left machines with this set as their owner.
+                let orphan = [&delete[..], &["--cascade=orphan"]].concat();
+                kubectl(&orphan).run().await.unwrap().checked().unwrap();
+                state.machines = usize::MAX;
+            }
             let release = [
                 "patch",
                 name,
