@@ -16,6 +16,7 @@ use capstan_core::cpms::status::condition;
 use capstan_core::kcp::observed::is_control_plane;
 use capstan_core::pool::observed::is_pool;
 use jiff::Timestamp;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use self::json::{as_json, waits};
@@ -161,15 +162,8 @@ async fn show_both_apis(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("--both-apis must not be combined with -o html or -o svg, which show these objects anyway");
     }
     let rows = both_apis::rows(&args.cluster).await?;
-    print(
-        args,
-        &match args.output {
-            Output::Json => pretty(&both_apis::as_json(&rows))?,
-            Output::Yaml => yaml(&both_apis::as_json(&rows))?,
-            Output::Text | Output::Html | Output::Svg => both_apis::as_text(&rows, Timestamp::now()),
-        },
-    )?;
-    Ok(ExitCode::SUCCESS)
+    let text = both_apis::as_text(&rows, Timestamp::now());
+    print_report(args, &both_apis::as_json(&rows), text)
 }
 
 /// Prints the status of a KubeadmControlPlane or of a MachinePool from its objects.
@@ -182,15 +176,7 @@ fn of_documents(args: &Args, documents: &[Document], source: &str) -> anyhow::Re
     }
     if machine_pool::is_about_pool(documents) && !is_about_control_plane(documents) {
         let (report, text) = machine_pool::state(documents, args.machinepools, now)?;
-        print(
-            args,
-            &match args.output {
-                Output::Json => pretty(&report)?,
-                Output::Yaml => yaml(&report)?,
-                Output::Text | Output::Html | Output::Svg => text,
-            },
-        )?;
-        return Ok(ExitCode::SUCCESS);
+        return print_report(args, &report, text);
     }
     if !is_about_control_plane(documents) {
         if documents.iter().any(|document| is_control_plane(&document.object)) {
@@ -205,14 +191,17 @@ fn of_documents(args: &Args, documents: &[Document], source: &str) -> anyhow::Re
         );
     }
     let (report, text) = kubeadm_control_plane::state(documents, now)?;
-    print(
-        args,
-        &match args.output {
-            Output::Json => pretty(&report)?,
-            Output::Yaml => yaml(&report)?,
-            Output::Text | Output::Html | Output::Svg => text,
-        },
-    )?;
+    print_report(args, &report, text)
+}
+
+/// Prints a report in the format that is wanted; `text` is its text.
+fn print_report(args: &Args, report: &Value, text: String) -> anyhow::Result<ExitCode> {
+    let shown = match args.output {
+        Output::Json => pretty(report)?,
+        Output::Yaml => yaml(report)?,
+        Output::Text | Output::Html | Output::Svg => text,
+    };
+    print(args, &shown)?;
     Ok(ExitCode::SUCCESS)
 }
 

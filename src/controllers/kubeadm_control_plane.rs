@@ -386,7 +386,7 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
         let surroundings = Surroundings {
             secrets: &found,
             inspection: &inspected.inspection,
-            contact: known.contact(moment.instant),
+            silent_for: known.silent_for(moment.instant),
             has_configuration: inspected.configuration.is_some(),
             recorded: &recorded,
         };

@@ -11,7 +11,8 @@ use super::state::{MachineState, State};
 use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::KubeadmConfig;
 use crate::api::cluster_x_k8s_io::control_plane::Machine;
 use crate::api::kinds::{CLUSTER_API_MACHINES, KUBEADM_CONTROL_PLANES};
-use crate::model::{self, Act, ObjectRef};
+use crate::api::meta::ObjectMeta;
+use crate::model::{self, Act, ObjectRef, Precondition};
 
 /// The next steps for a control plane and its machines.
 pub type Plan = model::Plan<Action, WaitReason>;
@@ -124,6 +125,14 @@ pub(super) fn about(state: &State, machine: &MachineState, reason: WaitReason, m
     Wait {
         subject: Some(machine_ref(state.namespace(), machine.name())),
         ..Wait::new(reason, message)
+    }
+}
+
+/// An object as it was read.
+pub(super) fn precondition(metadata: &ObjectMeta) -> Precondition {
+    Precondition {
+        uid: metadata.uid().to_owned(),
+        resource_version: metadata.resource_version.clone().unwrap_or_default(),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::action::{Action, Plan, Wait, WaitReason};
 use super::certificates::{Certificates, FoundSecret, certificates, ran_before};
@@ -28,8 +28,9 @@ pub struct Surroundings<'a> {
     pub secrets: &'a [FoundSecret],
     /// The managed cluster.
     pub inspection: &'a Inspection,
-    /// Whether its API server answers.
-    pub contact: Contact,
+    /// For how long no server has answered at the address of the managed cluster, by the clock of
+    /// this process; `None` if one does, or if that is not known.
+    pub silent_for: Option<SignedDuration>,
     /// Whether the managed cluster has the configuration that `kubeadm init` stores.
     pub has_configuration: bool,
     /// The creations that the control plane records.
@@ -80,7 +81,8 @@ pub fn assess(mut observed: Observed, surroundings: &Surroundings<'_>, now: Time
     let state = State::observe(&observed, now);
     let mut plan = plan(&state, now);
     begin_with_certificates(&state, &certificates, &mut plan);
-    first_machine::hold(&state, surroundings.secrets, &surroundings.contact, &mut plan);
+    let contact = Contact::of(inspection, surroundings.silent_for);
+    first_machine::hold(&state, surroundings.secrets, &contact, &mut plan);
     hold(&state, surroundings.recorded, &mut plan);
     let mut status = status(&state, &plan, now);
     if !state.is_paused() {
@@ -188,7 +190,7 @@ mod tests {
         let surroundings = Surroundings {
             secrets,
             inspection,
-            contact: Contact::Unknown(String::from("not read")),
+            silent_for: None,
             has_configuration: false,
             recorded: &Ok(Vec::new()),
         };

@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::action::{Action, Plan, Step, Wait, WaitReason};
 use super::certificates::{FoundSecret, ran_before};
 use super::desired::Bootstrap;
+use super::inspection::{Failure, Inspection};
 use super::plan::plan;
 use super::state::State;
 use crate::model::Degradation;
@@ -19,14 +20,26 @@ pub const SILENT: SignedDuration = SignedDuration::from_mins(5);
 
 /// Whether a server answers at the address of the managed cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Contact {
+pub(super) enum Contact {
     /// The API server answers requests.
     Answers,
-    /// Every attempt to connect failed without an answer, for this time, by the clock of this
-    /// process.
+    /// Every attempt to connect failed without an answer, for this time.
     Silent(SignedDuration),
     /// Neither is known, for this reason.
     Unknown(String),
+}
+
+impl Contact {
+    /// What an inspection says. `silent_for` is the time for which no server has answered.
+    pub(super) fn of(inspection: &Inspection, silent_for: Option<SignedDuration>) -> Self {
+        match (&inspection.nodes, silent_for) {
+            (Ok(_), _) => Self::Answers,
+            (Err(Failure::Silent(_)), Some(lasted)) => Self::Silent(lasted),
+            (Err(Failure::Silent(reason) | Failure::ConnectionDown(reason) | Failure::InspectionFailed(reason)), _) => {
+                Self::Unknown(reason.clone())
+            }
+        }
+    }
 }
 
 /// The plan for objects, as files or a management cluster contain them. They do not tell whether
@@ -119,6 +132,28 @@ mod tests {
 
     fn creates(plan: &Plan) -> bool {
         plan.steps.iter().any(Step::is_disruptive)
+    }
+
+    #[test]
+    fn only_a_server_that_does_not_answer_is_silent() {
+        let minute = Some(SignedDuration::from_mins(1));
+        let contact = |failure: fn(String) -> Failure, silent_for| {
+            let failure = failure(String::from("why"));
+            let inspection = Inspection {
+                nodes: Err(failure.clone()),
+                pods: Err(failure.clone()),
+                etcd: Err(failure),
+            };
+            Contact::of(&inspection, silent_for)
+        };
+        let unknown = Contact::Unknown(String::from("why"));
+        assert_eq!(
+            contact(Failure::Silent, minute),
+            Contact::Silent(SignedDuration::from_mins(1))
+        );
+        assert_eq!(contact(Failure::Silent, None), unknown, "the last attempt is too old");
+        assert_eq!(contact(Failure::ConnectionDown, minute), unknown);
+        assert_eq!(contact(Failure::InspectionFailed, minute), unknown);
     }
 
     #[test]

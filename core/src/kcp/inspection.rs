@@ -26,7 +26,9 @@ const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 /// Why a part of the managed cluster could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The API server does not respond.
+    /// No server answers at the address of the managed cluster.
+    Silent(String),
+    /// A server may run there, and it cannot be used; or the address is not known.
     ConnectionDown(String),
     /// The request failed, or its answer could not be used.
     InspectionFailed(String),
@@ -35,7 +37,9 @@ pub enum Failure {
 impl Failure {
     fn condition(&self, type_: &'static str) -> Condition {
         match self {
-            Self::ConnectionDown(message) => Condition::new(type_, "Unknown", "ConnectionDown", message),
+            Self::Silent(message) | Self::ConnectionDown(message) => {
+                Condition::new(type_, "Unknown", "ConnectionDown", message)
+            }
             Self::InspectionFailed(message) => Condition::new(type_, "Unknown", "InspectionFailed", message),
         }
     }

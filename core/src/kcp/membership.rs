@@ -7,7 +7,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::action::{Action, Step, Wait, WaitReason, about, control_plane_ref, machine_ref};
+use super::action::{self, Action, Step, Wait, WaitReason, about, control_plane_ref, machine_ref};
 use super::safety;
 use super::state::{MachineState, State, condition, members_without_machine, possible_members};
 use super::version::Version;
@@ -312,9 +312,5 @@ fn leaders_without(state: &State, machine: &MachineState, member: Option<&str>) 
 
 /// The precondition of a write to a machine.
 pub(super) fn precondition(machine: &MachineState) -> Precondition {
-    let metadata = &machine.machine.metadata;
-    Precondition {
-        uid: metadata.uid().to_owned(),
-        resource_version: metadata.resource_version.clone().unwrap_or_default(),
-    }
+    action::precondition(&machine.machine.metadata)
 }

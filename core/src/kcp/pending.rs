@@ -12,12 +12,12 @@
 
 use jiff::Timestamp;
 
-use super::action::{Action, Plan, Step, Wait, WaitReason, control_plane_ref, machine_ref};
+use super::action::{Action, Plan, Step, Wait, WaitReason, control_plane_ref, machine_ref, precondition};
 use super::outdated::REVISION;
 use super::state::State;
 use crate::api::meta::ObjectMeta;
 use crate::model::{
-    Degradation, PendingCreation, Precondition, UnreadablePendingCreations, pending_creations, pending_creations_patch,
+    Degradation, PendingCreation, UnreadablePendingCreations, pending_creations, pending_creations_patch,
 };
 
 /// On a control plane: the name of the machine that it created last (decision 68).
@@ -69,13 +69,6 @@ pub fn record(
     records.retain(|record| record.requested_by != new.requested_by || !record.is_for_machine_of(new));
     records.push(new.clone());
     Ok(pending_creations_patch(&records, &precondition(control_plane)))
-}
-
-fn precondition(control_plane: &ObjectMeta) -> Precondition {
-    Precondition {
-        uid: control_plane.uid().to_owned(),
-        resource_version: control_plane.resource_version.clone().unwrap_or_default(),
-    }
 }
 
 /// Takes the records into account: removes the steps that must wait for them, and adds the step

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 pub use super::action::{Action, Plan, Step, Wait, WaitReason};
-use super::action::{RemediationRecord, about, control_plane_ref, machine_ref};
+use super::action::{RemediationRecord, about, control_plane_ref, machine_ref, precondition};
 use super::adoption;
 use super::create::owner;
 use super::membership;
@@ -23,7 +23,7 @@ use crate::api::cluster_x_k8s_io::control_plane::Machine;
 use crate::api::cluster_x_k8s_io::label;
 use crate::api::controlplane_cluster_x_k8s_io::FINALIZER;
 use crate::api::controlplane_cluster_x_k8s_io::annotation::{PRE_TERMINATE_HOOK, REMEDIATION_IN_PROGRESS};
-use crate::model::{Degradation, Precondition};
+use crate::model::Degradation;
 
 /// The next steps for this control plane.
 pub fn plan(state: &State, now: Timestamp) -> Plan {
@@ -178,27 +178,31 @@ fn cluster_ready(state: &State) -> Option<Wait> {
     Some(Wait::new(WaitReason::ClusterReady, message))
 }
 
-/// The Machine as it was read.
-fn precondition_of(machine: &Machine) -> Precondition {
-    Precondition {
-        uid: machine.metadata.uid().to_owned(),
-        resource_version: machine.metadata.resource_version.clone().unwrap_or_default(),
-    }
-}
-
 fn adopt(state: &State, machine: &Machine) -> Step {
-    let precondition = precondition_of(machine);
     let mut owners = machine.metadata.owner_references.clone();
     owners.push(owner(state, Some(true)));
+    let because = format!("control plane machine {} has no controller", machine.metadata.name());
+    patch_machine(state, machine, "ownerReferences", json!(owners), because)
+}
+
+/// A change of one field of the metadata of a Machine.
+fn patch_machine(state: &State, machine: &Machine, field: &str, value: Value, because: String) -> Step {
+    let precondition = precondition(&machine.metadata);
     let mut metadata = precondition.metadata();
-    metadata.insert(String::from("ownerReferences"), json!(owners));
+    metadata.insert(field.to_owned(), value);
     Step {
         action: Action::Patch(json!({ "metadata": metadata })),
         subject: machine_ref(state.namespace(), machine.metadata.name()),
         index: None,
-        because: format!("control plane machine {} has no controller", machine.metadata.name()),
+        because,
         precondition: Some(precondition),
     }
+}
+
+/// The removal of the hook of a Machine that is deleted with everything else.
+fn release(state: &State, machine: &Machine, because: &str) -> Step {
+    let hook = json!({ PRE_TERMINATE_HOOK: Value::Null });
+    patch_machine(state, machine, "annotations", hook, because.to_owned())
 }
 
 /// Without the machine, its etcd member would have none, and would be removed while it works.
@@ -357,11 +361,7 @@ fn record_remediation(state: &State, record: &RemediationRecord) -> Option<Step>
 }
 
 fn patch_control_plane(state: &State, field: &str, value: Value, because: &str) -> Step {
-    let metadata = &state.control_plane.metadata;
-    let precondition = Precondition {
-        uid: metadata.uid().to_owned(),
-        resource_version: metadata.resource_version.clone().unwrap_or_default(),
-    };
+    let precondition = precondition(&state.control_plane.metadata);
     let mut patch = precondition.metadata();
     patch.insert(field.to_owned(), value);
     Step {
@@ -400,16 +400,8 @@ fn removal(state: &State, plan: &mut Plan) {
     }
     for machine in &state.machines {
         if machine.has(PRE_TERMINATE_HOOK) {
-            let precondition = membership::precondition(machine);
-            let mut metadata = precondition.metadata();
-            metadata.insert(String::from("annotations"), json!({ PRE_TERMINATE_HOOK: Value::Null }));
-            plan.steps.push(Step {
-                action: Action::Patch(json!({ "metadata": metadata })),
-                subject: machine_ref(state.namespace(), machine.name()),
-                index: None,
-                because: String::from("the control plane is being deleted"),
-                precondition: Some(precondition),
-            });
+            let because = "the control plane is being deleted";
+            plan.steps.push(release(state, &machine.machine, because));
         } else if machine.is_deleting() {
             let message = format!("machine {} is being deleted", machine.name());
             plan.waits

@@ -13,13 +13,11 @@ use capstan_core::api::kinds::NODES;
 use capstan_core::api::meta::ObjectMeta;
 use capstan_core::kcp::addons::{AddonChange, Addons};
 use capstan_core::kcp::core_dns::upgrade;
-use capstan_core::kcp::first_machine::Contact;
 use capstan_core::kcp::inspection::{Failure, Inspection};
 use capstan_core::kcp::kube_proxy;
 use capstan_core::kcp::kubeadm_configuration::{KEY, NAME, NAMESPACE, permissions, updated};
 use capstan_core::kcp::observed::{EtcdMembers, ReportedMember};
 use capstan_core::kcp::state::State;
-use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -44,8 +42,6 @@ const STATIC_PODS: &str = "tier=control-plane";
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Inspected {
     pub(super) inspection: Inspection,
-    /// What the API server did at this moment: a silence has lasted for no time.
-    pub(super) contact: Contact,
     /// The ConfigMap that `kubeadm init` stores; `None` if it does not exist or cannot be read.
     pub(super) configuration: Option<ConfigMap>,
     /// The DaemonSet of kube-proxy.
@@ -154,7 +150,6 @@ impl Inspected {
                 pods: Err(failure()),
                 etcd: Err(failure()),
             },
-            contact: Contact::Unknown(reason.to_owned()),
             configuration: None,
             kube_proxy: None,
             core_dns: None,
@@ -197,7 +192,6 @@ pub(super) async fn inspect<M: ManagedClusters + ManagedEtcd>(
     let by_name = |node: Node| (node.metadata.name().to_owned(), node.into());
     let named = |pod: Pod| (pod.metadata.name().to_owned(), pod);
     Inspected {
-        contact: contact(&nodes),
         inspection: Inspection {
             nodes: nodes
                 .map(|nodes| nodes.into_iter().map(by_name).collect())
@@ -220,25 +214,13 @@ fn failure(error: &AccessError) -> Failure {
     match error {
         // The time of the next attempt is left out: it changes with every reconcile.
         AccessError::Unreachable { cluster, reason, .. } => {
-            Failure::ConnectionDown(format!("cluster {cluster} does not respond: {reason}"))
+            Failure::Silent(format!("cluster {cluster} does not respond: {reason}"))
         }
         AccessError::Unusable { cluster, reason, .. } => {
             Failure::ConnectionDown(format!("cluster {cluster} cannot be used: {reason}"))
         }
         AccessError::NoKubeconfig { .. } => Failure::ConnectionDown(error.to_string()),
         other => Failure::InspectionFailed(other.to_string()),
-    }
-}
-
-/// What a read of the Nodes says about the API server. Only a refused attempt to connect, or one
-/// without an answer, is silence.
-fn contact<T>(nodes: &Result<T, AccessError>) -> Contact {
-    match nodes {
-        Ok(_) => Contact::Answers,
-        Err(AccessError::Unreachable { .. }) => Contact::Silent(SignedDuration::ZERO),
-        Err(error) => match failure(error) {
-            Failure::ConnectionDown(reason) | Failure::InspectionFailed(reason) => Contact::Unknown(reason),
-        },
     }
 }
 

@@ -13,7 +13,7 @@ use capstan_core::api::kind::KindInfo;
 use capstan_core::kcp::addons;
 use capstan_core::kcp::certificates::{FoundSecret, Purpose, SECRET_TYPE};
 use capstan_core::kcp::expiry;
-use capstan_core::kcp::first_machine::Contact;
+use capstan_core::kcp::inspection::Failure;
 use capstan_core::kcp::propagation::{Desired, metadata_patch};
 use capstan_core::kcp::state::MachineState;
 use capstan_core::model::ObjectRef;
@@ -90,18 +90,9 @@ impl Known {
         object.filter(|_| now.duration_since(*at) < KNOWN_FOR)
     }
 
-    /// Whether the API server of the managed cluster answers.
-    pub(super) fn contact(&self, now: Instant) -> Contact {
-        let unknown = || Contact::Unknown(String::from("the managed cluster is not read yet"));
-        let inspected = self.inspected.as_ref().map(|inspected| inspected.contact.clone());
-        match (inspected, self.silent_since) {
-            (Some(Contact::Silent(_)), Some(since)) => {
-                let lasted = SignedDuration::try_from(now.duration_since(since));
-                lasted.map_or_else(|_overflow| unknown(), Contact::Silent)
-            }
-            (Some(contact @ (Contact::Answers | Contact::Unknown(_))), _) => contact,
-            (Some(Contact::Silent(_)) | None, _) => unknown(),
-        }
+    /// For how long no server has answered at the address of the managed cluster.
+    pub(super) fn silent_for(&self, now: Instant) -> Option<SignedDuration> {
+        SignedDuration::try_from(now.duration_since(self.silent_since?)).ok()
     }
 }
 
@@ -196,13 +187,10 @@ impl<W: Port> KubeadmControlPlanes<W> {
             known.contacted = contacted;
             known.silent_since = None;
         }
-        known.silent_since = match inspected.contact {
-            Contact::Silent(_) => {
-                let continues = known.at.is_some_and(|at| now.duration_since(at) <= SAME_SILENCE);
-                known.silent_since.filter(|_| continues).or(Some(now))
-            }
-            Contact::Answers | Contact::Unknown(_) => None,
-        };
+        let is_silent = matches!(inspected.inspection.nodes, Err(Failure::Silent(_)));
+        let continues = known.at.is_some_and(|at| now.duration_since(at) <= SAME_SILENCE);
+        let since = known.silent_since.filter(|_| continues).unwrap_or(now);
+        known.silent_since = is_silent.then_some(since);
         known.inspected = Some(Arc::new(inspected));
         // An attempt without an answer takes seconds.
         known.at = Some(cluster.instant());

@@ -152,7 +152,7 @@ mod tests {
         let surroundings = Surroundings {
             secrets: &[],
             inspection: &nothing.inspection,
-            contact: nothing.contact.clone(),
+            silent_for: None,
             has_configuration: false,
             recorded: &Ok(Vec::new()),
         };

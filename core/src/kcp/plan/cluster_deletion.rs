@@ -5,13 +5,9 @@
 //! plane is not deleted before it, and its etcd member cannot leave without a quorum. No hook is
 //! removed here while the Cluster stays, and none of a Machine that is not being deleted.
 
-use serde_json::{Value, json};
-
-use super::{Action, Step, precondition_of};
-use crate::api::cluster_x_k8s_io::control_plane::Machine;
+use super::{Step, release};
 use crate::api::cluster_x_k8s_io::label;
 use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
-use crate::kcp::action::machine_ref;
 use crate::kcp::state::State;
 
 /// The removals of hooks. They are the only steps of their plan unless the control plane itself is
@@ -28,18 +24,6 @@ pub(super) fn releases(state: &State) -> Vec<Step> {
         let is_worker = !metadata.labels.contains_key(label::CONTROL_PLANE);
         metadata.is_deleting() && is_worker && metadata.annotations.contains_key(PRE_TERMINATE_HOOK)
     });
-    held.map(|machine| release(state, machine)).collect()
-}
-
-fn release(state: &State, machine: &Machine) -> Step {
-    let precondition = precondition_of(machine);
-    let mut metadata = precondition.metadata();
-    metadata.insert(String::from("annotations"), json!({ PRE_TERMINATE_HOOK: Value::Null }));
-    Step {
-        action: Action::Patch(json!({ "metadata": metadata })),
-        subject: machine_ref(state.namespace(), machine.metadata.name()),
-        index: None,
-        because: String::from("the Cluster is being deleted"),
-        precondition: Some(precondition),
-    }
+    held.map(|machine| release(state, machine, "the Cluster is being deleted"))
+        .collect()
 }
