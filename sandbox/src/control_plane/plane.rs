@@ -18,8 +18,9 @@ use super::binaries::Binaries;
 use super::certificates::{Authority, token_key};
 use super::folder::Folder;
 use super::kubeconfig::{self, ADMIN, MASTERS, with_certificate};
+use super::ports::free_ports;
 use super::process::Process;
-use super::wait::{free_ports, get};
+use super::wait::get;
 use crate::environment::Places;
 
 /// The time in which each server must become ready, also on a loaded machine. A server that exits

@@ -1,6 +1,5 @@
-//! Waits for conditions that become true later, and finds free ports on loopback.
+//! Waits for conditions that become true later.
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -40,29 +39,6 @@ pub async fn wait_until<T>(
         let took = began.elapsed().saturating_sub(before);
         tokio::time::sleep(took.clamp(shortest, longest)).await;
     }
-}
-
-/// A free port on 127.0.0.1. Another process can take it before the caller binds it, so the caller
-/// must be ready to retry.
-///
-/// # Errors
-/// The system has no free port.
-pub fn free_port() -> Result<u16> {
-    let [port] = free_ports()?;
-    Ok(port)
-}
-
-/// Several different free ports.
-pub(super) fn free_ports<const N: usize>() -> Result<[u16; N]> {
-    let mut ports = [0; N];
-    // All ports stay bound until the last one is chosen, so that no port is chosen twice.
-    let mut held = Vec::new();
-    for port in &mut ports {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("looking for a free port")?;
-        *port = listener.local_addr().context("looking for a free port")?.port();
-        held.push(listener);
-    }
-    Ok(ports)
 }
 
 /// Sends an HTTP GET of `url`. The certificate of the server is not verified.
@@ -150,11 +126,5 @@ mod tests {
         let (answer, ()) = tokio::join!(get_url(&url), server);
         let error = answer.unwrap_err().to_string();
         assert_eq!(error, "503 Service Unavailable for /readyz: [-]caches");
-    }
-
-    #[test]
-    fn free_ports_differ() {
-        let [a, b, c] = free_ports().unwrap();
-        assert!(a != b && b != c && a != c);
     }
 }
