@@ -499,9 +499,8 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
         let new = records::creation(core, &self.identity, moment.time)?;
         let metadata = &observed.object.metadata;
         let recorded = records::recorded(metadata).ok()?;
-        let stands = Creations::is_recorded(&new, &recorded, FRESH);
-        state.creations.request(&new.machine, stands);
-        if stands {
+        state.creations.request(&new, &recorded);
+        if Creations::is_recorded(&new, &recorded, FRESH) {
             return None;
         }
         let patch = records::record(metadata, &new).ok()?;

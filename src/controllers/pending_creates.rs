@@ -78,10 +78,10 @@ impl PendingCreates {
     }
 
     /// Whether a record in the set is superseded by a new one of this process: both are for the
-    /// same machine, and this process or the one of the same name before it made the first.
+    /// same machine, and this process made the first. A record of the process of the same name
+    /// before this one stays until it is over, because its request may still arrive.
     pub(super) fn is_superseded_by(&self, record: &PendingCreation, new: &PendingCreation) -> bool {
-        let own = record.requested_by == new.requested_by || self.own.contains_key(record);
-        own && record.is_for_machine_of(new)
+        self.own.contains_key(record) && record.is_for_machine_of(new)
     }
 
     /// Whether `new` needs no record of its own: the set records the same creation so that other
@@ -288,7 +288,7 @@ mod tests {
         let time: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let minute = SignedDuration::from_mins(1);
         let before = time - SignedDuration::from_secs(30);
-        let (new, other) = (record(1, "a-1", "me", time), record(2, "a-2", "me", time));
+        let new = record(1, "a-1", "me", time);
         for (by, at, first_seen, stands) in [
             ("me", before, 0, true),
             ("me", before, 60, false),
@@ -304,11 +304,24 @@ mod tests {
             let now = Instant::now() + Duration::from_secs(first_seen);
             let is = |creates: &PendingCreates| creates.is_recorded(&new, &recorded, now);
             assert_eq!(is(&creates), stands, "{by} {at} {first_seen}");
-            assert_eq!(creates.is_superseded_by(&there, &new), by == "me");
-            assert!(!creates.is_superseded_by(&there, &other));
             // What this process recorded itself counts by its own clock.
             creates.record(there.clone(), now);
-            assert!(is(&creates) && creates.is_superseded_by(&there, &new));
+            assert!(is(&creates));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn v296_a_new_record_supersedes_only_those_of_this_process_for_the_same_machine() {
+        let time: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let (there, new) = (record(1, "a-1", "me", time - LATE), record(1, "a-1", "me", time));
+        let mut creates = PendingCreates::default();
+        creates.read(Ok(vec![there.clone()]), "7", true, Instant::now());
+        assert!(
+            !creates.is_superseded_by(&there, &new),
+            "a former process of the same name"
+        );
+        creates.record(there.clone(), Instant::now());
+        assert!(creates.is_superseded_by(&there, &new));
+        assert!(!creates.is_superseded_by(&there, &record(2, "a-2", "me", time)));
     }
 }

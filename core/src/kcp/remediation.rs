@@ -14,7 +14,9 @@ use super::membership;
 use super::safety;
 use super::state::{MachineState, State, condition, possible_members};
 use crate::api::cluster_x_k8s_io::annotation::REMEDIATE_MACHINE;
-use crate::api::controlplane_cluster_x_k8s_io::annotation::{REMEDIATION_FOR, REMEDIATION_IN_PROGRESS};
+use crate::api::controlplane_cluster_x_k8s_io::annotation::{
+    PRE_TERMINATE_HOOK, REMEDIATION_FOR, REMEDIATION_IN_PROGRESS,
+};
 use crate::model::MembershipChange;
 
 /// After so many healthy seconds, a failure is not a retry.
@@ -247,7 +249,10 @@ fn refusal<'a>(state: &State, machine: &'a MachineState, rests: bool) -> Option<
         return None;
     }
     if state.machines.len() <= 1 {
-        let message = String::from("the only machine of a control plane cannot be replaced");
+        let message = format!(
+            "the only machine of a control plane cannot be replaced. If its data may be lost, delete the machine, and \
+             remove its annotation {PRE_TERMINATE_HOOK}: the control plane begins again"
+        );
         return Some(impossible(machine, message));
     }
     // Etcd admits no new member beside a voting one that does not answer, so a machine without a

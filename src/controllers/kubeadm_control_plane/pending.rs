@@ -28,12 +28,13 @@ pub(super) struct Creations {
 }
 
 impl Creations {
-    /// The objects of a machine are about to be requested. `is_recorded` tells whether the request
-    /// needs no new record: a former process of the same name may have sent it too then.
-    pub(super) fn request(&mut self, machine: &str, is_recorded: bool) {
-        let earlier = self.requested.insert(machine.to_owned(), false);
-        if is_recorded && earlier.is_none() {
-            self.never_answered(machine);
+    /// The objects of a machine are about to be requested. A record that this process did not make
+    /// is of a former process of the same name: its request may still arrive, also after a new
+    /// record took the place of the old one.
+    pub(super) fn request(&mut self, new: &PendingCreation, recorded: &[PendingCreation]) {
+        let earlier = self.requested.insert(new.machine.clone(), false);
+        if earlier.is_none() && of_same_name(new, recorded).next().is_some() {
+            self.never_answered(&new.machine);
         }
     }
 
@@ -52,10 +53,7 @@ impl Creations {
     /// Whether a creation needs no new record: this process, or the process of the same name before
     /// it, recorded the same a short time ago. No process is left that could remove that record.
     pub(super) fn is_recorded(new: &PendingCreation, recorded: &[PendingCreation], fresh: SignedDuration) -> bool {
-        let mut own = recorded
-            .iter()
-            .filter(|record| record.requested_by == new.requested_by && record.is_for_machine_of(new));
-        own.any(|record| {
+        of_same_name(new, recorded).any(|record| {
             let age = new.requested_at.duration_since(record.requested_at);
             !age.is_negative() && age < fresh
         })
@@ -89,6 +87,15 @@ impl Creations {
         });
         Ok(known.collect())
     }
+}
+
+/// The records of the same machine by processes of the same name.
+fn of_same_name<'r>(
+    new: &PendingCreation,
+    recorded: &'r [PendingCreation],
+) -> impl Iterator<Item = &'r PendingCreation> {
+    let is_same = |record: &&PendingCreation| record.requested_by == new.requested_by && record.is_for_machine_of(new);
+    recorded.iter().filter(is_same)
 }
 
 /// The machines that this process saw being deleted, by their uids, and since when.
@@ -163,7 +170,7 @@ mod tests {
     async fn a_record_is_over_when_the_request_was_answered_or_after_minutes() {
         let mut creations = Creations::default();
         let records = [record("a", "me"), record("b", "other"), record("c", "me")];
-        creations.request("a", false);
+        creations.request(&record("a", "me"), &[]);
         assert_eq!(open(&mut creations, &records), ["a", "b", "c"]);
         creations.answered("a");
         creations.answered("b");
@@ -176,19 +183,28 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_request_without_an_answer_counts_also_if_a_later_one_is_answered() {
         let mut creations = Creations::default();
-        creations.request("a", false);
+        creations.request(&record("a", "me"), &[]);
         creations.never_answered("a");
-        creations.request("a", false);
+        creations.request(&record("a", "me"), &[]);
         creations.answered("a");
         assert_eq!(open(&mut creations, &[record("a", "me")]), ["a"]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_former_process_of_the_same_name_may_have_sent_the_request_too() {
+    async fn v295_the_request_of_a_former_process_of_the_same_name_counts_after_a_new_record() {
         let mut creations = Creations::default();
-        creations.request("a", true);
+        let old = record("a", "me");
+        let new = PendingCreation {
+            requested_at: Timestamp::UNIX_EPOCH + SignedDuration::from_mins(2),
+            ..old.clone()
+        };
+        creations.request(&new, std::slice::from_ref(&old));
         creations.answered("a");
-        assert_eq!(open(&mut creations, &[record("a", "me")]), ["a"]);
+        assert_eq!(open(&mut creations, &[new]), ["a"]);
+        let mut creations = Creations::default();
+        creations.request(&old, &[record("a", "other"), record("b", "me")]);
+        creations.answered("a");
+        assert_eq!(open(&mut creations, &[old]), [""; 0]);
     }
 
     #[test]

@@ -206,7 +206,9 @@ fn v267_an_unreadable_record_on_the_control_plane_names_the_annotation_to_correc
 fn the_only_machine_is_replaced_only_before_initialization() {
     let mut world = World::new("a");
     world.unhealthy(0);
-    assert!(decided(&world).starts_with("impossible m-0: the only machine"));
+    let refused = decided(&world);
+    assert!(refused.starts_with("impossible m-0: the only machine"), "{refused}");
+    assert!(refused.contains("remove its annotation"), "the remedy: {refused}");
     world.control_plane["status"]["initialization"] = json!({});
     world.etcd = None;
     world.without_node(0);
