@@ -43,9 +43,20 @@ pub type Companion = Arc<dyn Any + Send + Sync>;
 
 /// The objects that are stored at one moment.
 #[derive(Clone, Debug)]
-pub struct Stored(Arc<ObjectMap>, Companion);
+pub struct Stored(Arc<ObjectMap>, Companion, i64);
 
 impl Stored {
+    /// What is stored now.
+    fn of(world: &World<Declared>) -> Self {
+        let companion = Arc::clone(&world.environment.1);
+        Self(world.objects(), companion, world.now() / SECOND)
+    }
+
+    /// The simulated time of this moment, in seconds.
+    pub fn second(&self) -> i64 {
+        self.2
+    }
+
     /// The companion of the run as it is now, and not as it was at this moment.
     pub fn companion<T: Any>(&self) -> Option<&T> {
         self.1.downcast_ref()
@@ -107,7 +118,7 @@ impl Users<'_> {
 
     /// What is stored now.
     pub fn stored(&self) -> Stored {
-        Stored(self.world.objects(), Arc::clone(&self.world.environment.1))
+        Stored::of(self.world)
     }
 
     /// The companion of the run.
@@ -533,7 +544,7 @@ impl Environment for Declared {
     }
 
     fn moment(world: &World<Self>) -> Stored {
-        Stored(world.objects(), Arc::clone(&world.environment.1))
+        Stored::of(world)
     }
 
     /// Any live read may be what the controller bases its writes on.
@@ -586,7 +597,7 @@ impl Environment for Declared {
 
     fn judge_end(world: &mut World<Self>) {
         let declared = Arc::clone(&world.environment.0);
-        let now = Stored(world.objects(), Arc::clone(&world.environment.1));
+        let now = Stored::of(world);
         let stored = now.0.iter().map(|version| &*version.stored);
         if let Some(text) = shared::stuck(stored) {
             return world.violate("G8", text);

@@ -63,6 +63,7 @@ pub(super) fn act_once(users: &mut Users<'_>, second: u32) {
     if !is_restored {
         round.edit();
         round.touch_machines();
+        round.give_up();
         round.fail();
     }
     round.clouds();
@@ -222,6 +223,26 @@ impl Round<'_, '_> {
             let patch = json!({"metadata": {"annotations": {(HOOK): null}}});
             self.patch(&CLUSTER_API_MACHINES, &name, patch);
         }
+    }
+
+    /// A user gives up the only machine if a condition advises it, and if the machine never joined.
+    fn give_up(&mut self) {
+        let machines = self.machines();
+        let [machine] = machines.as_slice() else { return };
+        let own = name(machine);
+        let instance = self.managed().instances.get(own).cloned();
+        let stored = self.stored();
+        let is_advised = stored
+            .get(&KUBEADM_CONTROL_PLANES, NAMESPACE, NAME)
+            .is_some_and(|one| conditions(one).iter().any(|one| one.to_string().contains(HOOK)));
+        if !self.is_quiet() || !is_advised || instance.is_some_and(|one| one.stage == Stage::Joined) {
+            return;
+        }
+        if !is_deleting(machine) {
+            self.users.delete(&CLUSTER_API_MACHINES, NAMESPACE, own);
+        }
+        let patch = json!({"metadata": {"annotations": {(HOOK): null}}});
+        self.patch(&CLUSTER_API_MACHINES, own, patch);
     }
 
     /// Whether the members of the instances that still run for ever are a quorum without this one.

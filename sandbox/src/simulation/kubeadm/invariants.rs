@@ -153,8 +153,8 @@ pub(super) fn a_deletion_has_a_reason(change: &Change<'_>) -> Judged {
 }
 
 /// K7: the hook of a machine goes after all other hooks. It goes after its member, if that was
-/// reported, unless the control plane is removed, or the machine is the only one and the status
-/// does not say yet that the control plane was initialized.
+/// reported before the last live read, unless the control plane is removed, or the machine is the
+/// only one and the status does not say yet that the control plane was initialized.
 pub(super) fn a_member_goes_before_the_hook(change: &Change<'_>) -> Judged {
     let (Some(machine), Some(before), Some(after)) = (machine(change), change.before, change.after) else {
         return Ok(());
@@ -178,7 +178,9 @@ pub(super) fn a_member_goes_before_the_hook(change: &Change<'_>) -> Judged {
     let Some(managed) = clusters else { return Ok(()) };
     let own = name(machine);
     let node = node_of(own);
-    let is_left = managed.members.contains_key(&node) && managed.is_reported(&node);
+    // The last moment is that of the write, which may arrive late.
+    let decided = change.moments.iter().rev().nth(1).map_or(0, Stored::second);
+    let is_left = managed.members.contains_key(&node) && managed.was_reported(&node, decided);
     let is_young = |moment: &Stored| {
         let initialized = "/status/initialization/controlPlaneInitialized";
         let is_initialized =

@@ -115,6 +115,8 @@ pub(super) struct Managed {
     pub(super) unreachable_member: Option<String>,
     /// What the last reports said, and the leader.
     reports: VecDeque<(Members, Option<String>)>,
+    /// When a report named each member first, in seconds.
+    named_since: BTreeMap<String, u32>,
     /// The number of changes of etcd that the controller made.
     pub(super) removals: u64,
     /// The violated invariants.
@@ -224,10 +226,10 @@ impl Managed {
         without(&self.members) || self.reports.iter().any(|(members, _)| without(members))
     }
 
-    /// Whether the last reports named a member.
-    pub(super) fn is_reported(&self, member: &str) -> bool {
-        let is_named = |members: &Members| members.get(member).is_some_and(|member| member.is_started);
-        self.reports.iter().rev().take(2).all(|(members, _)| is_named(members))
+    /// Whether a report named a member before this second.
+    pub(super) fn was_reported(&self, member: &str, second: i64) -> bool {
+        let named = self.named_since.get(member);
+        named.is_some_and(|since| i64::from(*since) < second)
     }
 
     fn judge_removal(&mut self, name: &str) {
@@ -253,6 +255,12 @@ impl Managed {
         self.reports.push_back((self.members.clone(), self.leader.clone()));
         if self.reports.len() > REPORTS {
             self.reports.pop_front();
+        }
+        let members = &self.members;
+        let is_named = |name: &String| members.get(name).is_some_and(|member| member.is_started);
+        self.named_since.retain(|name, _| is_named(name));
+        for name in members.keys().filter(|name| is_named(name)) {
+            self.named_since.entry(name.clone()).or_insert(self.second);
         }
         let leader = self.leader.as_ref().and_then(|leader| self.members.get(leader));
         let listed = |(name, member): (&String, &EtcdMember)| {
