@@ -4,6 +4,7 @@
 //! The controller runs in this process, so that the figures include the benchmark itself, which
 //! does nothing while it measures.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -11,12 +12,12 @@ use serde_json::{Value, json};
 
 use crate::control_plane::{ControlPlane, Options, wait_until};
 use crate::installation::Cluster;
-use crate::neighbours::cluster_api::{ClusterApi, cluster_objects};
+use crate::neighbours::cluster_api::{ClusterApi, NAMESPACE, cluster_objects};
 use crate::tour::kubeadm::{controller, prepare};
 
 const VERSION: &str = "v1.34.0";
 /// So many control planes are created at once.
-const BATCH: usize = 10;
+const BATCH: usize = 50;
 /// The deadline of a batch of creations, for each control plane.
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -69,17 +70,17 @@ pub async fn measure(sizes: &[usize], replicas: usize, window: Duration) -> Resu
     for size in sizes {
         let began = Instant::now();
         while created < *size {
-            let end = (created + BATCH).min(*size);
-            let objects: Vec<Value> = (created..end)
-                .flat_map(|number| cluster_objects(&format!("fleet-{number}"), replicas, VERSION))
+            let (first, end) = (created, (created + BATCH).min(*size));
+            let objects: Vec<Value> = (first..end)
+                .flat_map(|number| cluster_objects(&name(number), replicas, VERSION))
                 .collect();
             let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
             cluster.apply(&list.to_string()).await?;
             created = end;
             let deadline = DEADLINE * u32::try_from(BATCH).unwrap_or(1);
             let waiting = wait_until("all control planes to be complete", deadline, async || {
-                let complete = complete(&cluster, replicas).await?;
-                anyhow::ensure!(complete == created, "{complete} of {created}");
+                let complete = complete(&cluster, first..end, replicas).await?;
+                anyhow::ensure!(complete == end - first, "{complete} of {}", end - first);
                 Ok(Some(()))
             });
             waiting.await?;
@@ -100,16 +101,26 @@ pub async fn measure(sizes: &[usize], replicas: usize, window: Duration) -> Resu
     Ok(())
 }
 
-/// The number of control planes with all machines.
-async fn complete(cluster: &Cluster, replicas: usize) -> Result<usize> {
-    let output = cluster
-        .run(&["get", "kubeadmcontrolplanes", "-A", "-o", "json"], "")
-        .await?;
-    let found: Value = serde_json::from_str(&output.checked()?.stdout).context("reading the output of kubectl")?;
-    let all = found.get("items").and_then(Value::as_array);
-    let is_complete = |one: &&Value| {
-        let ready = one.pointer("/status/readyReplicas").and_then(Value::as_u64);
-        ready.and_then(|ready| usize::try_from(ready).ok()) == Some(replicas)
-    };
-    Ok(all.into_iter().flatten().filter(is_complete).count())
+fn name(number: usize) -> String {
+    format!("fleet-{number}")
+}
+
+/// How many of these control planes have all machines.
+async fn complete(cluster: &Cluster, numbers: Range<usize>, replicas: usize) -> Result<usize> {
+    let names: Vec<String> = numbers.map(name).collect();
+    let names = names.iter().map(String::as_str);
+    let ready = "custom-columns=READY:.status.readyReplicas";
+    let get = [
+        "get",
+        "kubeadmcontrolplanes",
+        "-n",
+        NAMESPACE,
+        "--no-headers",
+        "-o",
+        ready,
+    ];
+    let get: Vec<&str> = get.into_iter().chain(names).collect();
+    let output = cluster.run(&get, "").await?.checked()?.stdout;
+    let wanted = replicas.to_string();
+    Ok(output.split_whitespace().filter(|ready| *ready == wanted).count())
 }
