@@ -61,7 +61,34 @@ pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
         "" => String::from("an etcd member has not started and has no machine"),
         member => format!("etcd member {member} has no machine"),
     };
-    Some(Ok(Step {
+    Some(Ok(removal(state, member, because)))
+}
+
+/// The removal of a member that does not answer and that may be the member of a machine which never
+/// got a Node. The health check gave up every such machine, and the machine cannot be replaced: no
+/// machine can join beside this member (V297).
+pub(super) fn of_given_up_machine(state: &State) -> Option<Step> {
+    let members = state.members()?;
+    let mut nodeless = state.machines.iter().filter(|machine| machine.member.is_none());
+    if !nodeless.all(|machine| machine.needs_remediation() && !machine.is_deleting()) {
+        return None;
+    }
+    let has_machine = |name: &str| {
+        let mut machines = state.machines.iter();
+        machines.any(|machine| machine.member.as_deref() == Some(name))
+    };
+    let reported = state.reported.iter().flat_map(|reported| &reported.members);
+    let silent = reported.filter(|member| member.healthy == Some(false) && !member.name.is_empty());
+    let names = silent.map(|member| member.name.as_str());
+    let unused = names.filter(|name| !has_machine(name) && !state.used_nodes.contains(*name));
+    let mut removable = unused.filter(|name| safety::lost_quorum(&members, MembershipChange::Remove(name)).is_none());
+    let member = removable.next()?;
+    let because = format!("etcd member {member} does not answer, and its machine did not join or is gone");
+    Some(removal(state, member, because))
+}
+
+fn removal(state: &State, member: &str, because: String) -> Step {
+    Step {
         action: Action::RemoveMember {
             member: member.to_owned(),
         },
@@ -69,7 +96,7 @@ pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
         index: None,
         because,
         precondition: None,
-    }))
+    }
 }
 
 /// The machines whose Node is no etcd member yet. One that is being deleted never becomes one.

@@ -112,16 +112,15 @@ fn decide(state: &State, now: Timestamp, plan: &mut Plan) {
                 ),
             )
         }),
-        Decision::Impossible(refusal) => plan.waits.push(about(
-            state,
-            refusal.machine,
-            WaitReason::CannotBeRemediated,
-            format!(
-                "machine {} cannot be replaced: {}",
-                refusal.machine.name(),
-                refusal.message
-            ),
-        )),
+        Decision::Impossible(refusal) => {
+            if let Some(step) = membership::of_given_up_machine(state) {
+                return plan.steps.push(step);
+            }
+            let (name, why) = (refusal.machine.name(), refusal.message);
+            let message = format!("machine {name} cannot be replaced: {why}");
+            plan.waits
+                .push(about(state, refusal.machine, WaitReason::CannotBeRemediated, message));
+        }
         Decision::Delete(machine, record) => {
             // The record is stored first. A crash after it repeats the deletion.
             plan.steps.extend(record_remediation(state, &record));

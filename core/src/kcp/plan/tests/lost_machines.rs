@@ -67,6 +67,34 @@ fn v94_a_machine_that_lost_its_label_or_its_owner_keeps_its_member() {
     assert_eq!(degraded(&world), ["MachinesMissing"]);
 }
 
+/// The member of a machine that is gone prevents a new machine from joining, and the new machine
+/// could have that member.
+#[test]
+fn v297_a_member_that_does_not_answer_is_removed_when_its_possible_machine_is_given_up() {
+    let mut world = World::new("abc");
+    for index in [0, 1] {
+        world.delete(index);
+        let drained = json!({"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook"});
+        let conditions = &mut world.machines[index]["status"]["conditions"];
+        conditions.as_array_mut().unwrap().push(drained);
+        world.set(index, condition::API_SERVER, "False");
+    }
+    world.without_node(2);
+    world.others.retain(|other| other["metadata"]["name"] != "n-2");
+    let member = |world: &mut World, field: &str, value: serde_json::Value| {
+        world.etcd.as_mut().unwrap()["members"][2][field] = value;
+    };
+    member(&mut world, "name", json!("n-gone"));
+    member(&mut world, "healthy", json!(false));
+    assert!(!next(&world).starts_with("remove-member"), "its machine may still join");
+    world.unhealthy(2);
+    assert_eq!(next(&world), "remove-member n-gone");
+    member(&mut world, "healthy", json!(true));
+    assert!(!next(&world).starts_with("remove-member"), "it works");
+    member(&mut world, "name", json!(""));
+    assert!(!next(&world).starts_with("remove-member"), "it has not started");
+}
+
 /// A world whose machines are stored with another verbosity than they were created with.
 fn mutated() -> World {
     let mut world = World::new("abc");
