@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use capstan_core::api::kind::KindInfo;
@@ -17,7 +18,6 @@ use capstan_core::api::kinds;
 use capstan_core::api::machine_openshift_io::NAMESPACE;
 use capstan_core::authority::spec::Api;
 use futures::{StreamExt as _, TryStreamExt as _};
-use jiff::SignedDuration;
 use kube::api::{DynamicObject, ListParams};
 
 use super::cluster::{Authority, CONNECT, Cluster, namespace};
@@ -78,9 +78,9 @@ pub struct Args {
         value_parser = clap::value_parser!(u16).range(1..=100))]
     parallel: u16,
     /// The timeout of --wait for each object.
-    #[arg(long, default_value = "1h", value_parser = super::serve::signed_duration, value_name = "TIME",
+    #[arg(long, default_value = "1h", value_parser = super::serve::duration, value_name = "TIME",
         requires = "wait")]
-    timeout: SignedDuration,
+    timeout: Duration,
     /// The format of the result.
     #[arg(short, long, value_enum, default_value = "text")]
     output: Output,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use capstan_core::control_plane::action::{Wait, WaitReason};
 use capstan_core::cpms::progress::{progress, waits_for_user};
 use capstan_core::cpms::spec::SetState;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
@@ -40,8 +40,8 @@ pub struct Args {
     #[arg(long = "for", value_enum, default_value = "rollout")]
     what: What,
     /// The timeout.
-    #[arg(long, default_value = "1h", value_parser = super::serve::signed_duration, value_name = "TIME")]
-    timeout: SignedDuration,
+    #[arg(long, default_value = "1h", value_parser = super::serve::duration, value_name = "TIME")]
+    timeout: Duration,
     /// Wait for this KubeadmControlPlane, read from the cluster.
     #[arg(long, value_name = "NAMESPACE/NAME")]
     kubeadm_control_plane: Option<managed_cluster::Named>,
@@ -61,8 +61,7 @@ enum What {
 /// The cluster cannot be read.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(named) = &args.kubeadm_control_plane {
-        let timeout = Duration::try_from(args.timeout).unwrap_or_default();
-        return kubeadm_control_plane::wait(args.cluster.connection(), named, args.what, timeout);
+        return kubeadm_control_plane::wait(args.cluster.connection(), named, args.what, args.timeout);
     }
     runtime()?.block_on(wait(args))
 }
@@ -78,7 +77,7 @@ enum Progress {
 }
 
 async fn wait(args: &Args) -> anyhow::Result<ExitCode> {
-    let end = Instant::now() + Duration::try_from(args.timeout).unwrap_or_default();
+    let end = Instant::now() + args.timeout;
     let Ok(is_control_plane) = timeout_at(end, args.cluster.has_control_plane()).await else {
         return Ok(not_responded());
     };

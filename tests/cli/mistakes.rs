@@ -163,6 +163,19 @@ fn an_empty_name_is_a_mistake_of_the_command_line() {
 }
 
 #[test]
+fn w172_a_negative_timeout_is_a_mistake_of_the_command_line() {
+    for arguments in [
+        ["wait", "--for=rollout", "--timeout=-1s"].as_slice(),
+        &["migrate", "machine", "m", "--to=clusterAPI", "--wait", "--timeout=-1s"],
+    ] {
+        let output = capstan(arguments, "");
+        assert_eq!(output.status.code(), Some(2));
+        let error = stderr(&output);
+        assert!(error.contains("must not be negative"), "{error}");
+    }
+}
+
+#[test]
 fn w43_the_page_of_a_control_plane_does_not_say_that_it_has_no_controller() {
     let objects = [vec![control_plane(3)], cluster(HEALTHY)].concat();
     let output = capstan(&["status", "-o", "html", "-f", "-"], &list(&objects));

@@ -307,7 +307,7 @@ impl<'a> Migration<'a> {
 
     /// Waits until an API is authoritative.
     async fn wait(&self, to: Api) -> anyhow::Result<Outcome> {
-        let end = Instant::now() + Duration::try_from(self.args.timeout).unwrap_or_default();
+        let end = Instant::now() + self.args.timeout;
         let title = self.title();
         let mut last = String::new();
         let mut blocked: Option<Instant> = None;
