@@ -13,8 +13,9 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Result, bail};
 
-/// The ports to choose from.
-const PORTS: Range<u16> = 12_000..30_000;
+/// The ports to choose from. The infrastructure provider of Cluster API that keeps machines in
+/// memory listens on 19000 and on ports from 20000 on.
+const PORTS: Range<u16> = 12_000..19_000;
 
 /// The number of ports that this process reserves. A server binds its port before this number of
 /// other ports is chosen.
