@@ -20,6 +20,11 @@ pub(super) fn refusal(status: &Status) -> String {
             status.code
         );
     }
+    if status.code == 401 {
+        return "the answer is 401 Unauthorized: the API server does not accept the credentials of the kubeconfig; \
+                renew them, or log in again"
+            .to_owned();
+    }
     if status.message.is_empty() {
         return format!("the answer is {} {}", status.code, status.reason);
     }

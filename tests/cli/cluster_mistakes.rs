@@ -40,6 +40,27 @@ fn w53_a_missing_permission_is_reported_at_once_in_one_sentence() {
 }
 
 #[test]
+fn w173_credentials_that_are_not_accepted_are_reported_with_a_remedy() {
+    let stub = Stub::new(|_, path| match path {
+        "/version" => version(),
+        _ => status(401, "Unauthorized", "Unauthorized"),
+    });
+    let config = stub.usual();
+    for command in [
+        &["status"][..],
+        &["plan"],
+        &["plan", "--kubeadm-control-plane", "default/a"],
+        &["wait", "--timeout", "60s"],
+    ] {
+        let output = capstan(&[command, &["--kubeconfig", path(&config)]].concat(), "");
+        let error = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {error}");
+        assert!(error.contains("renew them, or log in again"), "{command:?}: {error}");
+        assert!(!error.contains("Status {"), "{command:?}: {error}");
+    }
+}
+
+#[test]
 fn w54_a_server_without_a_scheme_is_reached_as_kubectl_reaches_it() {
     let stub = without_permissions();
     let config = stub.kubeconfig(&stub.address, &json!({}));
