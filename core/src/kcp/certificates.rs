@@ -178,12 +178,14 @@ pub fn ran_before(state: &State, secrets: &[FoundSecret]) -> Option<String> {
     if state.is_initialized() {
         return Some(String::from("its status says that it was initialized"));
     }
-    let cluster = state.cluster.as_ref().map(|cluster| &cluster.status.initialization);
-    if cluster.is_some_and(|cluster| cluster.control_plane_initialized == Some(true)) {
+    if state.cluster_is_initialized() {
         return Some(String::from("the status of its Cluster says that it was initialized"));
     }
     if let Some(machine) = state.annotation(LAST_CREATED) {
         return Some(format!("its annotation {LAST_CREATED} names machine {machine}"));
+    }
+    if let Some(name) = state.remains.first() {
+        return Some(format!("its cluster has the Node or etcd member {name}"));
     }
     let name = format!("{}-kubeconfig", state.cluster_name);
     let is_own = |secret: &FoundSecret| {
@@ -382,6 +384,9 @@ mod tests {
         world.machines[0]["metadata"]["ownerReferences"] = json!([]);
         assert_eq!(generated(&certificates(&world.state(), &[])), [""; 0]);
         world.machines.clear();
+        assert_eq!(generated(&certificates(&world.state(), &[])), [""; 0], "it has Nodes");
+        world.others.clear();
+        world.etcd = None;
         assert_eq!(generated(&certificates(&world.state(), &[])).len(), 4);
     }
 

@@ -69,6 +69,14 @@ pub(super) fn hold(state: &State, secrets: &[FoundSecret], contact: &Contact, pl
     let Some(ran) = ran_before(state, secrets) else { return };
     let wait = |message: String| Wait::new(WaitReason::EarlierControlPlaneGone, message);
     match contact {
+        Contact::Silent(_) if state.cluster_is_initialized() => plan.degraded.push(Degradation {
+            reason: "MachinesMissing",
+            message: format!(
+                "the control plane has no machine, its API server does not answer, and {ran}, so that the kubeadm \
+                 bootstrap provider would let a new first machine join. Restore the Machines with their labels and their \
+                 owner. If the control plane is lost, delete the Cluster and create it again"
+            ),
+        }),
         Contact::Silent(lasted) if *lasted >= SILENT => return,
         Contact::Silent(_) => plan.waits.push(wait(format!(
             "the control plane has no machine and may have run before: {ran}. A new first machine would start another \
@@ -173,6 +181,22 @@ mod tests {
         let answers = held(&Contact::Answers);
         assert!(!creates(&answers));
         assert_eq!(answers.degraded[0].reason, "MachinesMissing");
+    }
+
+    #[test]
+    fn v299_no_first_machine_is_created_if_the_bootstrap_provider_would_let_it_join() {
+        let mut state = state(false);
+        let mut cluster = state.cluster.as_deref().cloned().unwrap();
+        cluster.status.initialization.control_plane_initialized = Some(true);
+        state.cluster = Some(std::sync::Arc::new(cluster));
+        let plan = held(&state, &[], &Contact::Silent(SILENT));
+        assert!(!creates(&plan));
+        assert!(
+            plan.degraded[0]
+                .message
+                .contains("delete the Cluster and create it again"),
+            "{plan:?}"
+        );
     }
 
     #[test]

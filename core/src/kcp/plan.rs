@@ -304,6 +304,19 @@ fn member_missing(state: &State, now: Timestamp) -> Option<Degradation> {
     };
     let staying = state.machines.iter().filter(|machine| !machine.is_deleting());
     let lacking: Vec<&str> = staying.filter(is_old).filter(lacks).map(MachineState::name).collect();
+    let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
+    let fits = |machine: &MachineState| machine.node().is_some_and(|node| names.contains(&node));
+    if !lacking.is_empty() && !state.machines.iter().any(fits) {
+        return Some(Degradation {
+            reason: "MemberMissing",
+            message: format!(
+                "no etcd member has the name of a Node: the members are {}, and the machines are {}. Give each member the \
+                 name of its Node, or correct what lists the members",
+                names.join(", "),
+                lacking.join(", ")
+            ),
+        });
+    }
     (!joins && !lacking.is_empty()).then(|| Degradation {
         reason: "MemberMissing",
         message: format!(
@@ -321,10 +334,9 @@ fn all_leave(state: &State, plan: &Plan) -> Option<Degradation> {
         reason: "AllMachinesDeleting",
         message: format!(
             "all machines are being deleted: {}. The last one keeps its hook, because the control plane would end with \
-             it: a new machine must join first. If the cluster is not needed any more, delete the Cluster. If its data \
-             may be lost, remove the annotation {PRE_TERMINATE_HOOK} from the Machines, and the control plane begins \
-             again",
-            names.join(", ")
+             it: a new machine must join first. If the cluster is not needed any more, delete the Cluster. {}",
+            names.join(", "),
+            state.giving_up()
         ),
     })
 }

@@ -14,9 +14,7 @@ use super::membership;
 use super::safety;
 use super::state::{MachineState, State, condition, possible_members};
 use crate::api::cluster_x_k8s_io::annotation::REMEDIATE_MACHINE;
-use crate::api::controlplane_cluster_x_k8s_io::annotation::{
-    PRE_TERMINATE_HOOK, REMEDIATION_FOR, REMEDIATION_IN_PROGRESS,
-};
+use crate::api::controlplane_cluster_x_k8s_io::annotation::{REMEDIATION_FOR, REMEDIATION_IN_PROGRESS};
 use crate::model::MembershipChange;
 
 /// After so many healthy seconds, a failure is not a retry.
@@ -250,8 +248,9 @@ fn refusal<'a>(state: &State, machine: &'a MachineState, rests: bool) -> Option<
     }
     if state.machines.len() <= 1 {
         let message = format!(
-            "the only machine of a control plane cannot be replaced. If its data may be lost, delete the machine, and \
-             remove its annotation {PRE_TERMINATE_HOOK}: the control plane begins again"
+            "the only machine of a control plane cannot be replaced without another one. While etcd works, delete it \
+             with the annotation capstan.dev/allow-quorum-loss: it keeps its hook until a new machine has joined. {}",
+            state.giving_up()
         );
         return Some(impossible(machine, message));
     }

@@ -362,10 +362,38 @@ impl State {
         self.machines.iter().filter(|machine| machine.is_deleting())
     }
 
-    /// Whether the machines may have data that the control plane needs. A machine with a Node
-    /// proves that there is some, also if the status is lost or was never written (V132).
+    /// Whether the status of the Cluster says that its control plane is initialized. Then the
+    /// kubeadm bootstrap provider lets every new machine join.
+    pub(super) fn cluster_is_initialized(&self) -> bool {
+        let cluster = self.cluster.as_ref().map(|cluster| &cluster.status.initialization);
+        cluster.is_some_and(|cluster| cluster.control_plane_initialized == Some(true))
+    }
+
+    /// Whether the machines may have data that the control plane needs. Statuses may be lost, or
+    /// were never written (V132). So the status of the Cluster, a machine with a Node, and an etcd
+    /// member prove it too (V298).
     pub(super) fn has_data(&self) -> bool {
-        self.is_initialized() || self.machines.iter().any(|machine| machine.node().is_some())
+        let has_node = |machine: &MachineState| machine.node().is_some() || machine.member.is_some();
+        let has_members = self
+            .reported
+            .as_ref()
+            .is_some_and(|reported| !reported.members.is_empty());
+        let is_known = self.is_initialized() || self.cluster_is_initialized();
+        is_known || has_members || self.machines.iter().any(has_node)
+    }
+
+    /// What a user does if the data of the control plane may be lost, or is lost.
+    pub(super) fn giving_up(&self) -> String {
+        match self.cluster_is_initialized() {
+            true => String::from(
+                "If its data may be lost, delete the Cluster and create it again: its status says that the control plane \
+                 is initialized, so that every new machine would try to join",
+            ),
+            false => format!(
+                "If its data may be lost, remove the annotation {PRE_TERMINATE_HOOK} from the deleted Machines, and the \
+                 control plane begins again"
+            ),
+        }
     }
 
     /// Whether all machines are being deleted and keep their hooks: the last of them goes only

@@ -208,7 +208,11 @@ fn the_only_machine_is_replaced_only_before_initialization() {
     world.unhealthy(0);
     let refused = decided(&world);
     assert!(refused.starts_with("impossible m-0: the only machine"), "{refused}");
-    assert!(refused.contains("remove its annotation"), "the remedy: {refused}");
+    assert!(
+        refused.contains("until a new machine has joined"),
+        "the remedy: {refused}"
+    );
+    assert!(refused.contains("the control plane begins again"), "{refused}");
     world.control_plane["status"]["initialization"] = json!({});
     world.etcd = None;
     world.without_node(0);
@@ -432,7 +436,32 @@ fn v132_a_control_plane_with_a_node_has_data_also_if_its_status_is_lost() {
     );
     world.without_node(0);
     world.unhealthy(0);
+    world.etcd = None;
+    world.others.retain(|other| other["kind"] != "Node");
     assert_eq!(decided(&world), "delete m-0 0");
+}
+
+/// A restore can lose the status of the control plane and of its machine.
+#[test]
+fn v298_the_status_of_the_cluster_a_node_and_an_etcd_member_prove_that_a_machine_has_data() {
+    let mut nothing = World::new("a");
+    let others = nothing.others.clone();
+    nothing.control_plane["status"] = json!({});
+    nothing.without_node(0);
+    nothing.machines[0]["spec"]["providerID"] = json!("dev://m-0");
+    nothing.unhealthy(0);
+    let etcd = nothing.etcd.take();
+    assert_eq!(decided(&nothing), "delete m-0 0");
+    let mut with_member = nothing.clone();
+    with_member.etcd = etcd;
+    let mut with_node = nothing.clone();
+    with_node.others = others;
+    let mut with_cluster = nothing.clone();
+    with_cluster.cluster["status"]["initialization"]["controlPlaneInitialized"] = json!(true);
+    for world in [with_member, with_node, with_cluster] {
+        let decided = decided(&world);
+        assert!(decided.starts_with("impossible m-0: the only machine"), "{decided}");
+    }
 }
 
 /// Four of five machines. The first one has lost its member, and the last one never joins. The
