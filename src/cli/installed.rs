@@ -202,7 +202,10 @@ impl Guarded {
     }
 
     pub(super) fn remedy(&self) -> String {
-        format!("--feature {},{}", self.guard.name(), self.controllers.name())
+        // The webhook server, which is admission, gets a flag for each other guard.
+        let mut names = vec![Feature::Admission.name(), self.guard.name(), self.controllers.name()];
+        names.dedup();
+        format!("--feature {}", names.join(","))
     }
 }
 

@@ -165,6 +165,14 @@ pub(super) fn require_nodes(documents: &[Document]) -> anyhow::Result<()> {
 
 /// Notes that a ControlPlane beside an Active set is not planned.
 fn note_control_plane(documents: &[Document]) {
+    let is_other = |document: &&Document| is_control_plane(&document.object) || is_pool(&document.object);
+    for document in documents.iter().filter(is_other) {
+        let (kind, _, name) = document.key();
+        documents::note(&format!(
+            "{}: the {kind} {name} is not planned, because the files contain a ControlPlaneMachineSet; plan it alone",
+            document.place()
+        ));
+    }
     let is_scaled = |document: &&Document| document.key().0 == scaled::KIND;
     if let Some(document) = documents.iter().find(is_scaled) {
         documents::note(&format!(

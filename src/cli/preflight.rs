@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::installed::{self, Flags, named, reason, text, title};
 use super::manifests::{Certificates, Choices, Installation, What, features};
 use super::observe::runtime;
+use super::refusal::sentence;
 use super::report::Report;
 use super::verify;
 
@@ -189,7 +190,7 @@ async fn left_out(args: &Args, client: &Client, report: &mut Report) -> anyhow::
             report.warn(
                 "features",
                 "all installed features are requested",
-                format!("{error:#}"),
+                sentence(&error),
                 "Repeat the command as a user with the right to read the objects of the installation.",
             );
             return Ok(());
@@ -274,7 +275,7 @@ async fn operators(args: &Args, client: &Client, report: &mut Report) -> anyhow:
             Err(error) => report.warn(
                 SECTION,
                 check,
-                format!("{error:#}"),
+                sentence(&error),
                 "Repeat the command as a user who may read it.",
             ),
         }

@@ -19,6 +19,7 @@ use super::cluster::{Authority, Enforcement, namespace};
 use super::installed::{self, Flags, named, text};
 use super::manifests::{Certificates, Choices};
 use super::observe::runtime;
+use super::refusal::sentence;
 use super::registration::{Registration, STEPS, ready, remove_others};
 use super::report::Report;
 use super::server_flags::ServerFlags;
@@ -76,7 +77,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             loop {
                 let outcome = match attempt(args).await {
                     Ok(report) => report.text(),
-                    Err(error) => format!("{error:#}\n"),
+                    Err(error) => sentence(&error) + "\n",
                 };
                 if outcome != last {
                     Report::print_text(&outcome)?;

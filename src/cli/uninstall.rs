@@ -31,6 +31,7 @@ use super::manifests::{Certificates, Choices, Installation, What};
 use super::observe::run_interruptible;
 use super::output::Output;
 use super::report::Report;
+use crate::runtime::FIELD_MANAGER;
 
 mod held;
 
@@ -63,8 +64,9 @@ pub struct Args {
     dry_run: bool,
     /// Also delete the CRDs of ControlPlaneMachineSets, ControlPlanes, Machines, and the
     /// other kinds of `capstan manifests crds`. Nothing is deleted while one of them has
-    /// objects, unless --delete-objects is given. The CRDs of KubeadmControlPlanes stay:
-    /// they belong to Cluster API. Never use it on OpenShift.
+    /// objects, unless --delete-objects is given. A CRD without the label
+    /// app.kubernetes.io/name=capstan stays, because it belongs to another program. The
+    /// CRDs of KubeadmControlPlanes stay too: they belong to Cluster API.
     #[arg(long)]
     crds: bool,
     /// Also delete the objects of the CRDs that --crds deletes: Machines, sets, and the
@@ -120,13 +122,8 @@ async fn uninstall(args: &Args, report: &mut Report) -> anyhow::Result<()> {
             format!("in the namespace {}", args.namespace),
         );
     }
-    for object in &foreign {
-        report.warn(
-            KEPT,
-            object,
-            "it lacks the label app.kubernetes.io/name=capstan, so it belongs to another program",
-            "If it is Capstan's, delete it yourself.",
-        );
+    for (object, why) in &foreign {
+        report.warn(KEPT, object, *why, "If it is Capstan's, delete it yourself.");
     }
     let kept_objects = if args.delete_objects { None } else { Some(&contents) };
     for (crd, objects) in kept_objects.into_iter().flatten() {
@@ -248,8 +245,9 @@ fn choices(args: &Args, certificates: Certificates) -> Choices {
 struct Existing {
     /// The objects of all ways to install Capstan, in the order in which they are deleted.
     found: Vec<Value>,
-    /// The titles of objects that only have the name of an object of Capstan.
-    foreign: Vec<String>,
+    /// The titles of objects that only have the name of an object of Capstan, and how that is
+    /// known.
+    foreign: Vec<(String, &'static str)>,
 }
 
 async fn existing(args: &Args, client: &Client) -> anyhow::Result<Existing> {
@@ -287,8 +285,8 @@ async fn existing(args: &Args, client: &Client) -> anyhow::Result<Existing> {
         if is_certificate && !is_issued(&stored) {
             continue;
         }
-        if installed::is_foreign(&object, &stored) {
-            foreign.push(title(&object));
+        if let Some(why) = of_other_program(&object, &stored) {
+            foreign.push((title(&object), why));
             continue;
         }
         if let Some(other) = installed::elsewhere(&stored, &args.namespace) {
@@ -302,6 +300,20 @@ async fn existing(args: &Args, client: &Client) -> anyhow::Result<Existing> {
         found.push(object);
     }
     Ok(Existing { found, foreign })
+}
+
+/// Why a stored object is not Capstan's, if it is not. A Lease has no label; the leader election
+/// that writes it is recorded in its managed fields.
+fn of_other_program(own: &Value, stored: &Value) -> Option<&'static str> {
+    const LEADER_ELECTION: &str = "kube-lease-manager";
+    if text(own, "/kind") != "Lease" {
+        return installed::is_foreign(own, stored)
+            .then_some("it lacks the label app.kubernetes.io/name=capstan, so it belongs to another program");
+    }
+    let managers = stored.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let mut managers = managers.into_iter().flatten().map(|entry| text(entry, "/manager"));
+    let is_own = managers.any(|manager| manager == FIELD_MANAGER || manager.starts_with(LEADER_ELECTION));
+    (!is_own).then_some("Capstan's leader election did not write it, so it belongs to another program")
 }
 
 /// The objects of each CRD that is to be deleted, in words, by the title of the CRD. A CRD without

@@ -118,7 +118,7 @@ fn with_objects() -> Stub {
             _ if crd.is_some_and(|name| name.ends_with(".machine.openshift.io") && !name.contains("/")) => {
                 let name = crd.unwrap_or_default();
                 let object = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-                    "metadata": {"name": name}});
+                    "metadata": {"name": name, "labels": {"app.kubernetes.io/name": "capstan"}}});
                 (200, object.to_string())
             }
             _ => not_served(),

@@ -127,7 +127,7 @@ fn w91_the_remedy_for_a_missing_crd_prints_that_crd() {
 }
 
 #[test]
-fn w92_controllers_are_refused_without_the_webhooks_that_guard_them() {
+fn w92_w174_controllers_are_refused_without_the_webhooks_that_guard_them() {
     let stub = cluster(vec![namespace()]);
     for (controllers, guards) in [
         ("controllers", "admission"),
@@ -141,7 +141,12 @@ fn w92_controllers_are_refused_without_the_webhooks_that_guard_them() {
         let check = found.iter().find(|check| check["check"] == wanted.as_str());
         let check = check.unwrap_or_else(|| panic!("{controllers}: {found:?}"));
         assert_eq!(check["result"], "failed");
-        assert_eq!(check["remedy"], format!("--feature {guards},{controllers}"));
+        let admission = if guards == "admission" { "" } else { "admission," };
+        let features = format!("{admission}{guards},{controllers}");
+        assert_eq!(check["remedy"], format!("--feature {features}"));
+        // The remedy does not fail next.
+        let output = capstan(&["manifests", "all", "--feature", &features], "");
+        assert_eq!(output.status.code(), Some(0), "{}", super::stderr(&output));
     }
 }
 
@@ -231,7 +236,7 @@ fn w96_a_dry_run_names_the_objects_that_would_die_with_their_crds() {
     let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/";
     let name = "machines.machine.openshift.io";
     let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": name}});
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/name": "capstan"}}});
     let stub = cluster(vec![
         namespace(),
         (format!("{crds}{name}"), crd),

@@ -48,6 +48,32 @@ fn a_migration_needs_one_direction_and_a_cluster() {
 }
 
 #[test]
+fn w177_a_missing_permission_is_reported_without_structures_of_the_client() {
+    let text = "machines.machine.openshift.io \"a\" is forbidden";
+    let stub = Stub::new(move |_, path| match path {
+        "/version" => version(),
+        _ => status(403, "Forbidden", text),
+    });
+    let config = stub.usual();
+    for format in ["text", "json"] {
+        let command = [
+            "migrate",
+            "machine",
+            "a",
+            "--to",
+            "clusterAPI",
+            "-o",
+            format,
+            "--kubeconfig",
+        ];
+        let output = capstan(&[&command[..], &[path(&config)]].concat(), "");
+        let all = stdout(&output) + &stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{all}");
+        assert!(all.contains("is forbidden") && !all.contains("Status {"), "{all}");
+    }
+}
+
+#[test]
 fn w101_an_object_that_is_named_twice_is_migrated_once() {
     let stub = Stub::new(|method, path| match (method, path) {
         ("GET", "/version") => version(),

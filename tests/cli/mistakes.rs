@@ -163,6 +163,17 @@ fn an_empty_name_is_a_mistake_of_the_command_line() {
 }
 
 #[test]
+fn w176_a_kubeadm_control_plane_beside_a_set_has_a_note_that_it_is_not_planned() {
+    let other = json!({"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
+        "metadata": {"name": "other", "namespace": "ns"}, "spec": {}});
+    let objects = [vec![other, set()], cluster(HEALTHY)].concat();
+    let output = capstan(&["plan", "-f", "-"], &list(&objects));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let note = "the KubeadmControlPlane other is not planned";
+    assert!(stderr(&output).contains(note), "{}", stderr(&output));
+}
+
+#[test]
 fn w172_a_negative_timeout_is_a_mistake_of_the_command_line() {
     for arguments in [
         ["wait", "--for=rollout", "--timeout=-1s"].as_slice(),

@@ -240,6 +240,27 @@ async fn preflight_names_each_missing_part_once() {
 }
 
 #[tokio::test]
+async fn w178_uninstall_keeps_crds_and_leases_of_other_programs() {
+    let plane = empty().await;
+    let admin = plane.kubeconfig().unwrap();
+    prepare(&plane).await;
+    let crd = "machinesets.machine.openshift.io";
+    let unlabelled = ["label", "crd", crd, "app.kubernetes.io/name-"];
+    kubectl(&plane, &unlabelled).await.checked().unwrap();
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "leader", "namespace": NAMESPACE}, "spec": {"holderIdentity": "other"}});
+    plane.apply_yaml(&lease.to_string()).await.unwrap();
+    let (code, text, stderr) = run(&admin, &["uninstall", "--yes", "--crds", "--lease=leader"]).await;
+    assert_eq!(code, 0, "{text}{stderr}");
+    kubectl(&plane, &["get", "crd", crd]).await.checked().unwrap();
+    let lease = ["get", "lease", "leader", "-n", NAMESPACE];
+    kubectl(&plane, &lease).await.checked().unwrap();
+    assert_eq!(text.matches("so it belongs to another program").count(), 2, "{text}");
+    let own = kubectl(&plane, &["get", "crd", "machines.machine.openshift.io"]).await;
+    assert!(!own.success(), "it has the label");
+}
+
+#[tokio::test]
 async fn uninstall_deletes_webhooks_first_and_leaves_nothing_of_an_installation() {
     let plane = empty().await;
     let admin = plane.kubeconfig().unwrap();
@@ -261,7 +282,15 @@ async fn uninstall_deletes_webhooks_first_and_leaves_nothing_of_an_installation(
     for name in ["capstan", "capstan-mirroring", "capstan-control-plane"] {
         let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
             "metadata": {"name": name, "namespace": NAMESPACE}});
-        plane.apply_yaml(&lease.to_string()).await.unwrap();
+        let apply = [
+            "apply",
+            "--server-side",
+            "--field-manager=kube-lease-manager-one",
+            "-f",
+            "-",
+        ];
+        let apply = plane.kubectl().args(apply).stdin(lease.to_string());
+        apply.run().await.unwrap().checked().unwrap();
     }
     // cert-manager does not delete the Secrets of its Certificates.
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "capstan-tls", "namespace": NAMESPACE,

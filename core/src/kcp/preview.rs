@@ -24,7 +24,12 @@ pub struct Preview {
     pub steps: Vec<Step>,
     /// The plan after them.
     pub end: Plan,
+    /// Whether more than [`LONGEST`] steps follow.
+    pub is_cut: bool,
 }
+
+/// The most steps. Each one takes longer with each machine, so a large number would take hours.
+pub const LONGEST: usize = 200;
 
 /// The most plans for one machine: record, create, delete, remove.
 const PLANS_FOR_A_MACHINE: usize = 8;
@@ -49,6 +54,10 @@ pub fn preview(observed: &Observed, now: Timestamp) -> Preview {
     let replicas = usize::try_from(replicas).unwrap_or(0).min(100);
     let rounds = PLANS_FOR_A_MACHINE * (observed.machines.len() + replicas + 1);
     for _ in 0..rounds {
+        if preview.steps.len() >= LONGEST {
+            preview.is_cut = true;
+            break;
+        }
         let state = State::observe(&world, now);
         let next = plan_of_objects(&state, now);
         now = now.checked_add(ROUND).unwrap_or(now);
@@ -242,6 +251,20 @@ mod tests {
             })
             .collect();
         shown.join(", ")
+    }
+
+    #[test]
+    fn w175_a_preview_of_many_machines_ends() {
+        let mut world = World::new("");
+        world.spec()["replicas"] = json!(2_147_483_647);
+        world.control_plane["status"] = json!({});
+        let preview = preview(&world.observed(), now());
+        assert!(
+            preview.is_cut && preview.steps.len() < LONGEST + 5,
+            "{}",
+            preview.steps.len()
+        );
+        assert!(!super::preview(&World::new("abc").observed(), now()).is_cut);
     }
 
     #[test]

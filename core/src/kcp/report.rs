@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::action::{Action, Plan, Step, machine_name};
 use super::outdated::revision;
-use super::preview::Preview;
+use super::preview::{LONGEST, Preview};
 use super::safety::lost_quorum;
 use super::state::{MachineState, State};
 use super::status::{Condition, Status, machine_conditions};
@@ -20,6 +20,10 @@ use crate::model::{EtcdMember, MembershipChange, canonical_json};
 
 /// The report.
 pub fn report(state: &State, plan: &Plan, preview: &Preview) -> Value {
+    let cut = preview
+        .is_cut
+        .then(|| format!("the rollout has more steps: only the first {LONGEST} are planned"));
+    let notes: Vec<&String> = plan.notes.iter().chain(&cut).collect();
     json!({
         "set": state.name(),
         "kind": KIND,
@@ -29,7 +33,7 @@ pub fn report(state: &State, plan: &Plan, preview: &Preview) -> Value {
         "degraded": degraded(plan),
         "next": steps(&plan.steps),
         "waits": waits(plan),
-        "notes": plan.notes,
+        "notes": notes,
         "rollout": steps(&preview.steps),
         "etcd": etcd(state),
     })

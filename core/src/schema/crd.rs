@@ -595,7 +595,11 @@ fn definition(names: &Names, version: &Version) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{}.{}", names.plural, names.group)},
+        "metadata": {
+            "name": format!("{}.{}", names.plural, names.group),
+            // Without it, nothing tells the CRD from one of another program.
+            "labels": {"app.kubernetes.io/name": "capstan"},
+        },
         "spec": {
             "group": names.group,
             "names": spoken,

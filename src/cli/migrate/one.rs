@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use super::outcome::{Outcome, Reported};
 use super::{Args, print};
 use crate::cli::output::Output;
+use crate::cli::refusal::sentence;
 use crate::runtime::api;
 
 /// How long a field may prevent the migration before the command gives up. The sync controller
@@ -55,7 +56,7 @@ impl<'a> Migration<'a> {
         let outcome = match self.outcome().await {
             Ok(outcome) => outcome,
             Err(error) => {
-                self.record(&format!("{}: {error:#}", self.title()))?;
+                self.record(&format!("{}: {}", self.title(), sentence(&error)))?;
                 Outcome::Unreadable
             }
         };

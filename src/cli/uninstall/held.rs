@@ -19,6 +19,7 @@ use serde_json::Value;
 use super::super::documents::Document;
 use super::super::gather;
 use super::super::installed::{self, named, text, title};
+use super::super::refusal::sentence;
 use super::super::report::Report;
 use super::{Args, KEPT};
 
@@ -130,7 +131,7 @@ fn unknown(report: &mut Report, error: &anyhow::Error) {
     report.warn(
         SECTION,
         "no object waits for a controller",
-        format!("not known: {error:#}"),
+        format!("not known: {}", sentence(error)),
         "Repeat the command as a user who may list Machines, MachineSets and MachineHealthChecks.",
     );
 }

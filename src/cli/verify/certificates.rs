@@ -10,6 +10,7 @@ use kube::Client;
 use serde_json::Value;
 
 use super::super::installed::{self, named, title};
+use super::super::refusal::sentence;
 use super::super::report::Report;
 use super::super::serve::KUBEADM_DEFINITIONS;
 use super::{Args, is_self_managed, is_webhook_configuration, secret, secret_name};
@@ -47,7 +48,7 @@ pub(super) async fn check(
         Err(error) => report.warn(
             SECTION,
             check,
-            format!("{error:#}"),
+            sentence(&error),
             "Repeat the command as a user who may read the Secret.",
         ),
     }

@@ -14,6 +14,7 @@ use super::{Progress, Reported, What};
 use crate::cli::cluster::Cluster;
 use crate::cli::kubeadm_control_plane::state;
 use crate::cli::managed_cluster::{Named, objects};
+use crate::cli::refusal::sentence;
 
 /// The time between two reads.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -39,7 +40,7 @@ pub(super) fn wait(cluster: &Cluster, named: &Named, what: What, timeout: Durati
                 progress(what, &status)
             }
             Err(error) if read_at.is_some_and(|at| at.elapsed() < UNREADABLE) => {
-                Progress::Pending(format!("the control plane cannot be read: {error:#}"))
+                Progress::Pending(format!("the control plane cannot be read: {}", sentence(&error)))
             }
             Err(error) => return Err(error),
         };
