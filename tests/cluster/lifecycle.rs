@@ -281,7 +281,7 @@ async fn uninstall_deletes_webhooks_first_and_leaves_nothing_of_an_installation(
     plane.apply_yaml(policies).await.unwrap();
     for name in ["capstan", "capstan-mirroring", "capstan-control-plane"] {
         let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-            "metadata": {"name": name, "namespace": NAMESPACE}});
+            "metadata": {"name": name, "namespace": NAMESPACE}, "spec": {"holderIdentity": "one"}});
         let apply = [
             "apply",
             "--server-side",
