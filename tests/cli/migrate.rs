@@ -1,6 +1,7 @@
 //! The arguments of `capstan migrate`. `tests/mirroring` runs it with a cluster.
 
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -47,6 +48,20 @@ fn a_migration_needs_one_direction_and_a_cluster() {
     refused(&cluster, "cannot reach the API server at http://127.0.0.1:1");
 }
 
+/// Migrates the Machine `a` to Cluster API.
+fn migrate_a(config: &Path, flags: &[&str]) -> Output {
+    let command = [
+        "migrate",
+        "machine",
+        "a",
+        "--to",
+        "clusterAPI",
+        "--kubeconfig",
+        path(config),
+    ];
+    capstan(&[&command[..], flags].concat(), "")
+}
+
 #[test]
 fn w177_a_missing_permission_is_reported_without_structures_of_the_client() {
     let text = "machines.machine.openshift.io \"a\" is forbidden";
@@ -56,17 +71,7 @@ fn w177_a_missing_permission_is_reported_without_structures_of_the_client() {
     });
     let config = stub.usual();
     for format in ["text", "json"] {
-        let command = [
-            "migrate",
-            "machine",
-            "a",
-            "--to",
-            "clusterAPI",
-            "-o",
-            format,
-            "--kubeconfig",
-        ];
-        let output = capstan(&[&command[..], &[path(&config)]].concat(), "");
+        let output = migrate_a(&config, &["-o", format]);
         let all = stdout(&output) + &stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{all}");
         assert!(all.contains("is forbidden") && !all.contains("Status {"), "{all}");
@@ -202,16 +207,7 @@ fn w146_a_request_that_is_stored_already_is_reported() {
     let config = stub.usual();
     // The Machine has no provider spec, so that the stored request cannot be carried out.
     for (flags, code) in [(&[][..], 0), (&["--dry-run"], 1)] {
-        let command = [
-            "migrate",
-            "machine",
-            "a",
-            "--to",
-            "clusterAPI",
-            "--kubeconfig",
-            path(&config),
-        ];
-        let output = capstan(&[&command[..], flags].concat(), "");
+        let output = migrate_a(&config, flags);
         let text = stdout(&output);
         assert_eq!(output.status.code(), Some(code), "{text}{}", stderr(&output));
         assert!(text.contains("Cluster API is requested already"), "{text}");
