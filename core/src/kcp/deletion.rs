@@ -13,8 +13,7 @@ use super::state::{MachineState, State, condition};
 use super::{membership, safety};
 use crate::model::MembershipChange;
 
-/// On a Machine, with the reason as its value: etcd needs the member of the Machine.
-pub const REQUIRED: &str = "capstan.dev/required-for-quorum";
+pub use super::state::REQUIRED;
 
 /// How long etcd must be healthy before the annotation is removed. A member whose health changes
 /// every few seconds would otherwise change the other Machines as often.
@@ -36,7 +35,7 @@ enum Need {
 /// Why etcd needs the member of a Machine. The deletion of a control plane or of a Cluster deletes
 /// all Machines, so none of them is needed then.
 fn need(state: &State, machine: &MachineState) -> Need {
-    if state.cluster_is_deleting() || state.is_deleting() || !state.is_initialized() || !state.is_etcd_managed() {
+    if state.cluster_is_deleting() || state.is_deleting() || !state.has_data() || !state.is_etcd_managed() {
         return Need::None;
     }
     let members = state.members().filter(|members| !members.is_empty());
@@ -180,9 +179,9 @@ mod tests {
         cluster.cluster["metadata"]["deletionTimestamp"] = deleted;
         assert_eq!(change(&cluster), Some(None));
         assert_eq!(change(&annotated().external()), Some(None));
-        let mut young = annotated();
-        young.control_plane["status"]["initialization"] = json!({});
-        assert_eq!(change(&young), Some(None));
+        let mut restored = annotated();
+        restored.control_plane["status"]["initialization"] = json!({});
+        assert_eq!(change(&restored), None, "a restore lost the status (V300)");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::action::{self, Action, Step, Wait, WaitReason, about, control_plane_ref, machine_ref};
+use super::observed::ReportedMember;
 use super::safety;
 use super::state::{MachineState, State, condition, members_without_machine, possible_members};
 use super::version::Version;
@@ -27,13 +28,9 @@ const LOCAL_KUBELET: (u64, u64) = (1, 31);
 /// machine. A member that works is not removed: its machine may be lost (V94).
 pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
     let members = state.members()?;
-    let is_expected = |name: &str| {
-        let mut machines = state.machines.iter();
-        machines.any(|machine| machine.member.as_deref() == Some(name))
-    };
     let mut unexpected: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
     let working = members_without_machine(state);
-    unexpected.retain(|name| !is_expected(name) && !working.contains(name));
+    unexpected.retain(|name| !state.has_machine_of(name) && !working.contains(name));
     unexpected.sort_unstable();
     let member = *unexpected.first()?;
     // The member may belong to a machine whose Node is not known. A Node with the provider ID is
@@ -73,14 +70,16 @@ pub(super) fn of_given_up_machine(state: &State) -> Option<Step> {
     if !nodeless.all(|machine| machine.needs_remediation() && !machine.is_deleting()) {
         return None;
     }
-    let has_machine = |name: &str| {
-        let mut machines = state.machines.iter();
-        machines.any(|machine| machine.member.as_deref() == Some(name))
-    };
-    let reported = state.reported.iter().flat_map(|reported| &reported.members);
-    let silent = reported.filter(|member| member.healthy == Some(false) && !member.name.is_empty());
-    let names = silent.map(|member| member.name.as_str());
-    let unused = names.filter(|name| !has_machine(name) && !state.used_nodes.contains(*name));
+    let reported = || state.reported.iter().flat_map(|reported| &reported.members);
+    let is_silent = |member: &ReportedMember| member.healthy == Some(false) && !member.name.is_empty();
+    // Beside another member without a machine, it is not known which machines are in use.
+    if !reported().all(|member| is_silent(member) || state.has_machine_of(&member.name)) {
+        return None;
+    }
+    let names = reported()
+        .filter(|member| is_silent(member))
+        .map(|member| member.name.as_str());
+    let unused = names.filter(|name| !state.has_machine_of(name) && !state.used_nodes.contains(*name));
     let mut removable = unused.filter(|name| safety::lost_quorum(&members, MembershipChange::Remove(name)).is_none());
     let member = removable.next()?;
     let because = format!("etcd member {member} does not answer, and its machine did not join or is gone");

@@ -317,12 +317,24 @@ fn member_missing(state: &State, now: Timestamp) -> Option<Degradation> {
             ),
         });
     }
-    (!joins && !lacking.is_empty()).then(|| Degradation {
+    if joins || lacking.is_empty() {
+        return None;
+    }
+    let lacking = lacking.join(", ");
+    // The member of a machine may have another name than its Node, so its deletion is no remedy.
+    let strange: Vec<&str> = names.into_iter().filter(|name| !state.has_machine_of(name)).collect();
+    let message = if strange.is_empty() {
+        format!("machines have a Node and no etcd member: {lacking}; delete them, and they are replaced")
+    } else {
+        format!(
+            "machines have a Node and no etcd member of that name: {lacking}. The etcd members {} belong to no \
+             machine. Find out whether they are those of the machines; do not delete the machines before",
+            strange.join(", ")
+        )
+    };
+    Some(Degradation {
         reason: "MemberMissing",
-        message: format!(
-            "machines have a Node and no etcd member: {}; delete them, and they are replaced",
-            lacking.join(", ")
-        ),
+        message,
     })
 }
 

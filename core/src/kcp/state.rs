@@ -149,6 +149,10 @@ impl MachineState {
     }
 }
 
+/// On a Machine, with the reason as its value: etcd needs the member of the Machine. A restore
+/// keeps it.
+pub const REQUIRED: &str = "capstan.dev/required-for-quorum";
+
 /// The state.
 #[derive(Clone, Debug)]
 pub struct State {
@@ -346,6 +350,12 @@ impl State {
         by_cluster || self.annotation(annotation::PAUSED).is_some()
     }
 
+    /// Whether an etcd member is that of a machine whose Node is known.
+    pub(super) fn has_machine_of(&self, member: &str) -> bool {
+        let mut machines = self.machines.iter();
+        machines.any(|machine| machine.member.as_deref() == Some(member))
+    }
+
     /// A machine by name.
     pub fn machine(&self, name: &str) -> Option<&MachineState> {
         self.machines.iter().find(|machine| machine.name() == name)
@@ -370,16 +380,17 @@ impl State {
     }
 
     /// Whether the machines may have data that the control plane needs. Statuses may be lost, or
-    /// were never written (V132). So the status of the Cluster, a machine with a Node, and an etcd
-    /// member prove it too (V298).
+    /// were never written (V132). So the status of the Cluster, a machine with a Node, an etcd
+    /// member (V298), and a machine that etcd needed (V300) prove it too.
     pub(super) fn has_data(&self) -> bool {
-        let has_node = |machine: &MachineState| machine.node().is_some() || machine.member.is_some();
+        let is_used =
+            |machine: &MachineState| machine.node().is_some() || machine.member.is_some() || machine.has(REQUIRED);
         let has_members = self
             .reported
             .as_ref()
             .is_some_and(|reported| !reported.members.is_empty());
         let is_known = self.is_initialized() || self.cluster_is_initialized();
-        is_known || has_members || self.machines.iter().any(has_node)
+        is_known || has_members || self.machines.iter().any(is_used)
     }
 
     /// What a user does if the data of the control plane may be lost, or is lost.
@@ -460,12 +471,9 @@ pub(super) fn possible_members<'a>(machine: &'a MachineState, state: &'a State) 
     if let Some(member) = machine.member.as_deref() {
         return vec![member];
     }
-    let is_known = |name: &str| {
-        let mut machines = state.machines.iter();
-        machines.any(|machine| machine.member.as_deref() == Some(name))
-    };
     let reported = state.reported.iter().flat_map(|reported| &reported.members);
-    let unknown: Vec<&ReportedMember> = reported.filter(|member| !is_known(&member.name)).collect();
+    let unknown = reported.filter(|member| !state.has_machine_of(&member.name));
+    let unknown: Vec<&ReportedMember> = unknown.collect();
     let learns = |member: &ReportedMember| member.learner || member.name.is_empty();
     let one_learns = unknown.iter().any(|member| learns(member));
     let may_own = |member: &ReportedMember| !one_learns || learns(member) || member.healthy != Some(false);

@@ -464,6 +464,23 @@ fn v298_the_status_of_the_cluster_a_node_and_an_etcd_member_prove_that_a_machine
     }
 }
 
+/// A restore can lose all statuses, also while the managed cluster cannot be reached.
+#[test]
+fn v300_a_machine_that_etcd_needed_has_data() {
+    let mut world = World::new("a");
+    world.control_plane["status"] = json!({});
+    world.without_node(0);
+    world.unhealthy(0);
+    world.etcd = None;
+    assert_eq!(decided(&world), "delete m-0 0");
+    world.annotate(0, crate::kcp::deletion::REQUIRED, "etcd would have no member");
+    let decided = decided(&world);
+    assert!(decided.starts_with("impossible m-0: the only machine"), "{decided}");
+    let state = world.state();
+    let patch = crate::kcp::deletion::machine_patch(&state, &state.machines[0], now());
+    assert_eq!(patch, None, "the annotation stays");
+}
+
 /// Four of five machines. The first one has lost its member, and the last one never joins. The
 /// control plane records a remediation of the machine.
 fn recorded(of: &str) -> World {

@@ -296,6 +296,24 @@ fn v173_a_step_that_fails_for_a_while_is_a_condition() {
     assert!(message.contains("m-1") && message.ends_with("forbidden"), "{message}");
 }
 
+#[test]
+fn v301_a_machine_whose_member_has_another_name_is_not_to_be_deleted() {
+    let mut world = World::new("abcd");
+    world.without_node(3);
+    let members = world.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap();
+    members.truncate(3);
+    members[1]["name"] = json!("renamed");
+    members[1]["healthy"] = json!(true);
+    let status = computed(&world);
+    let (_, reason, message) = stalled(&status);
+    assert_eq!(reason, "MemberMissing");
+    assert!(
+        message.contains("m-1. The etcd members renamed belong to no machine"),
+        "{message}"
+    );
+    assert!(message.ends_with("do not delete the machines before"), "{message}");
+}
+
 /// The leader does not answer Capstan, and its machine is being deleted. The other machine has
 /// joined, and the Machine controller has not stored the reference to its Node yet.
 #[test]

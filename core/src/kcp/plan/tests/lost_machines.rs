@@ -89,6 +89,18 @@ fn v297_a_member_that_does_not_answer_is_removed_when_its_possible_machine_is_gi
     assert!(!next(&world).starts_with("remove-member"), "its machine may still join");
     world.unhealthy(2);
     assert_eq!(next(&world), "remove-member n-gone");
+    let mut lost = world.clone();
+    lost.without_node(1);
+    lost.unhealthy(1);
+    lost.machines[1]["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("deletionTimestamp");
+    lost.etcd.as_mut().unwrap()["members"][1]["healthy"] = json!(true);
+    assert!(
+        !next(&lost).starts_with("remove-member"),
+        "n-1 works, and its machine is not known"
+    );
     member(&mut world, "healthy", json!(true));
     assert!(!next(&world).starts_with("remove-member"), "it works");
     member(&mut world, "name", json!(""));
