@@ -109,6 +109,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let voters = control_plane::listed_voters(&documents);
         control_plane::plan(&documents::snapshot(&documents)?, voters, &args.scope.options())?
     } else if is_about_control_plane(&documents) {
+        note_unplanned(&documents, is_pool, "KubeadmControlPlane");
         args.note_refused(&documents, is_control_plane)?;
         kubeadm_control_plane::plan(&documents, now)?
     } else if is_about_pool(&documents) {
@@ -165,14 +166,8 @@ pub(super) fn require_nodes(documents: &[Document]) -> anyhow::Result<()> {
 
 /// Notes that a ControlPlane beside an Active set is not planned.
 fn note_control_plane(documents: &[Document]) {
-    let is_other = |document: &&Document| is_control_plane(&document.object) || is_pool(&document.object);
-    for document in documents.iter().filter(is_other) {
-        let (kind, _, name) = document.key();
-        documents::note(&format!(
-            "{}: the {kind} {name} is not planned, because the files contain a ControlPlaneMachineSet; plan it alone",
-            document.place()
-        ));
-    }
+    let is_other = |object: &Value| is_control_plane(object) || is_pool(object);
+    note_unplanned(documents, is_other, control_plane_machine_set::KIND);
     let is_scaled = |document: &&Document| document.key().0 == scaled::KIND;
     if let Some(document) = documents.iter().find(is_scaled) {
         documents::note(&format!(
@@ -180,6 +175,17 @@ fn note_control_plane(documents: &[Document]) {
              delete the set first, its machines stay",
             document.place(),
             document.key().2
+        ));
+    }
+}
+
+/// Notes the objects that are not planned, because one of this kind is.
+fn note_unplanned(documents: &[Document], is_other: fn(&Value) -> bool, planned: &str) {
+    for document in documents.iter().filter(|document| is_other(&document.object)) {
+        let (kind, _, name) = document.key();
+        documents::note(&format!(
+            "{}: the {kind} {name} is not planned, because the files contain a {planned}; plan it alone",
+            document.place()
         ));
     }
 }

@@ -66,7 +66,8 @@ pub struct Args {
     /// other kinds of `capstan manifests crds`. Nothing is deleted while one of them has
     /// objects, unless --delete-objects is given. A CRD without the label
     /// app.kubernetes.io/name=capstan stays, because it belongs to another program. The
-    /// CRDs of KubeadmControlPlanes stay too: they belong to Cluster API.
+    /// CRDs of KubeadmControlPlanes stay too: they belong to Cluster API. Never use it on
+    /// OpenShift.
     #[arg(long)]
     crds: bool,
     /// Also delete the objects of the CRDs that --crds deletes: Machines, sets, and the
@@ -125,14 +126,22 @@ async fn uninstall(args: &Args, report: &mut Report) -> anyhow::Result<()> {
     for (object, why) in &foreign {
         report.warn(KEPT, object, *why, "If it is Capstan's, delete it yourself.");
     }
-    let kept_objects = if args.delete_objects { None } else { Some(&contents) };
+    // The garbage collector deletes what a deleted object owns, such as the Machines of a set.
+    let keeps_crd = foreign
+        .iter()
+        .any(|(title, _)| title.starts_with("CustomResourceDefinition "));
+    let kept_objects = if args.delete_objects && !keeps_crd {
+        None
+    } else {
+        Some(&contents)
+    };
     for (crd, objects) in kept_objects.into_iter().flatten() {
-        report.fail(
-            KEPT,
-            crd,
-            format!("it would be deleted with {objects}, so nothing is deleted"),
-            "Delete the objects first, leave out --crds, or give --delete-objects too.",
-        );
+        let remedy = match keeps_crd {
+            true => "A CRD of another program is kept, and its objects may belong to these: delete the objects first.",
+            false => "Delete the objects first, leave out --crds, or give --delete-objects too.",
+        };
+        let found = format!("it would be deleted with {objects}, so nothing is deleted");
+        report.fail(KEPT, crd, found, remedy);
     }
     if is_blocked || kept_objects.is_some_and(|contents| !contents.is_empty()) {
         return Ok(());
@@ -160,7 +169,7 @@ fn preview(args: &Args, found: &[Value], contents: &BTreeMap<String, String>, is
             .write_all(format!("would delete{when}, in this order:\n{}", lines.concat()).as_bytes())
             .context("writing the list")?;
     }
-    let and_objects = if contents.is_empty() {
+    let and_objects = if contents.is_empty() || args.delete_objects {
         ""
     } else {
         ", and --delete-objects to delete the objects of the CRDs"

@@ -174,6 +174,21 @@ fn w176_a_kubeadm_control_plane_beside_a_set_has_a_note_that_it_is_not_planned()
 }
 
 #[test]
+fn w180_a_pool_beside_a_kubeadm_control_plane_has_a_note_that_it_is_not_planned() {
+    let spec = json!({"version": "v1.34.0", "replicas": 3, "kubeadmConfigSpec": {},
+        "machineTemplate": {"spec": {"infrastructureRef": {"apiGroup": "i", "kind": "K", "name": "n"}}}});
+    let objects = [
+        json!({"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
+            "metadata": {"name": "cp", "namespace": "ns"}, "spec": spec}),
+        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool",
+            "metadata": {"name": "workers", "namespace": "ns"}, "spec": {}}),
+    ];
+    let output = capstan(&["plan", "-f", "-"], &list(&objects));
+    let note = "the MachinePool workers is not planned, because the files contain a KubeadmControlPlane";
+    assert!(stderr(&output).contains(note), "{}", stderr(&output));
+}
+
+#[test]
 fn w172_a_negative_timeout_is_a_mistake_of_the_command_line() {
     for arguments in [
         ["wait", "--for=rollout", "--timeout=-1s"].as_slice(),

@@ -240,7 +240,7 @@ async fn preflight_names_each_missing_part_once() {
 }
 
 #[tokio::test]
-async fn w178_uninstall_keeps_crds_and_leases_of_other_programs() {
+async fn w178_w179_uninstall_keeps_crds_and_leases_of_other_programs() {
     let plane = empty().await;
     let admin = plane.kubeconfig().unwrap();
     prepare(&plane).await;
@@ -250,6 +250,16 @@ async fn w178_uninstall_keeps_crds_and_leases_of_other_programs() {
     let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": "leader", "namespace": NAMESPACE}, "spec": {"holderIdentity": "other"}});
     plane.apply_yaml(&lease.to_string()).await.unwrap();
+    // The garbage collector would delete the Machines that a deleted object owns.
+    let check = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck",
+        "metadata": {"name": "a", "namespace": NAMESPACE}, "spec": {"selector": {}, "unhealthyConditions": []}});
+    plane.apply_yaml(&check.to_string()).await.unwrap();
+    let all = ["uninstall", "--yes", "--crds", "--delete-objects"];
+    let (code, text, stderr) = run(&admin, &all).await;
+    assert_eq!(code, 1, "{text}{stderr}");
+    assert!(text.contains("A CRD of another program is kept"), "{text}");
+    let check = ["delete", "machinehealthcheck", "a", "-n", NAMESPACE];
+    kubectl(&plane, &check).await.checked().unwrap();
     let (code, text, stderr) = run(&admin, &["uninstall", "--yes", "--crds", "--lease=leader"]).await;
     assert_eq!(code, 0, "{text}{stderr}");
     kubectl(&plane, &["get", "crd", crd]).await.checked().unwrap();
