@@ -15,6 +15,7 @@
 )]
 
 mod compare;
+mod garbage;
 mod generate;
 mod known;
 mod side;

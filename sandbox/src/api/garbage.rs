@@ -28,11 +28,19 @@ impl Graph {
         self.objects = api.objects().clone();
     }
 
-    /// The next request of the collector; none if it has nothing to do.
+    /// The next request of the collector; none if it has nothing to do. The dependants of an object
+    /// that is deleted in the foreground are handled first: without a finalizer, it no longer waits.
     pub fn next(&self, api: &Api) -> Option<Request> {
-        self.objects
-            .iter()
-            .find_map(|(key, seen)| dependant(api, key, seen).or_else(|| self.owner(api, key, seen)))
+        let mut objects = self.objects.iter();
+        let of_dependant = objects.find_map(|(key, seen)| self.dependant(api, key, seen));
+        let mut objects = self.objects.iter();
+        of_dependant.or_else(|| objects.find_map(|(key, seen)| self.owner(api, key, seen)))
+    }
+
+    /// The objects of the graph that name this owner.
+    fn dependants(&self, uid: &str) -> impl Iterator<Item = (&Key, &Arc<Object>)> {
+        let is_owner = move |object: &Object| owners(object).any(|owner| owner.uid == uid);
+        self.objects.iter().filter(move |(_, object)| is_owner(object))
     }
 
     /// Handles the dependants of an object that is deleted in the foreground or with orphans, and
@@ -44,26 +52,20 @@ impl Graph {
         let live = api.object(key)?;
         let list = finalizers(live);
         let uid = metadata::text(live, "uid");
-        let dependants = || {
-            self.objects
-                .iter()
-                .filter(|(_, object)| owners(object).any(|owner| owner.uid == uid))
-        };
-        for finalizer in ["orphan", "foregroundDeletion"] {
+        for finalizer in [ORPHAN, FOREGROUND] {
             if !list.iter().any(|current| current == finalizer) {
                 continue;
             }
-            for (dependant, object) in dependants() {
+            for (dependant, object) in self.dependants(uid) {
                 let Some(current) = api.object(dependant) else { continue };
-                if finalizer == "orphan" {
-                    if let Some(request) = without_owner(api, dependant, current, uid) {
-                        return Some(request);
-                    }
-                } else if owners(object).any(|owner| owner.uid == uid && owner.blocks) {
-                    if is_deleting(current) {
-                        return None;
-                    }
-                    return Some(delete(api, dependant, current, Propagation::Foreground));
+                let blocks = owners(object).any(|owner| owner.uid == uid && owner.blocks);
+                if finalizer == FOREGROUND && blocks {
+                    return None;
+                }
+                if finalizer == ORPHAN
+                    && let Some(request) = without_owners(api, dependant, current, &[uid])
+                {
+                    return Some(request);
                 }
             }
             let remaining: Vec<&String> = list.iter().filter(|current| *current != finalizer).collect();
@@ -71,6 +73,61 @@ impl Graph {
         }
         None
     }
+
+    /// Deletes an object whose owners no longer exist or wait for the deletion of their dependants.
+    /// If another owner exists, removes the references to those owners.
+    fn dependant(&self, api: &Api, key: &Key, seen: &Object) -> Option<Request> {
+        owners(seen).next()?;
+        let live = api.object(key)?;
+        let uid = metadata::text(live, "uid");
+        if is_deleting(live) || uid != metadata::text(seen, "uid") {
+            return None;
+        }
+        let (mut absent, mut waiting, mut is_owned) = (Vec::new(), Vec::new(), false);
+        for owner in owners(live) {
+            match find(api, key, &owner) {
+                Some(current) if metadata::text(current, "uid") == owner.uid => {
+                    if waits(current) {
+                        waiting.push(owner.uid);
+                    } else {
+                        is_owned = true;
+                    }
+                }
+                _ => absent.push(owner.uid),
+            }
+        }
+        if absent.is_empty() && waiting.is_empty() {
+            return None;
+        }
+        if is_owned {
+            return without_owners(api, key, live, &[absent, waiting].concat());
+        }
+        let mut dependants = self.dependants(uid).peekable();
+        if !waiting.is_empty() && dependants.peek().is_some() {
+            let is_cycle = dependants.any(|(_, object)| waits(object));
+            let unblocked = is_cycle.then(|| unblocked(api, key, live)).flatten();
+            return unblocked.or_else(|| Some(delete(api, key, live, Propagation::Foreground)));
+        }
+        let list = finalizers(live);
+        let has = |name: &str| list.iter().any(|finalizer| finalizer == name);
+        let how = if has(ORPHAN) {
+            Propagation::Orphan
+        } else if has(FOREGROUND) {
+            Propagation::Foreground
+        } else {
+            Propagation::Background
+        };
+        Some(delete(api, key, live, how))
+    }
+}
+
+/// The finalizers of the collector.
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// Whether an object waits for the deletion of its dependants.
+fn waits(object: &Object) -> bool {
+    is_deleting(object) && finalizers(object).iter().any(|finalizer| finalizer == FOREGROUND)
 }
 
 struct Owner<'v> {
@@ -95,50 +152,6 @@ fn owners(object: &Object) -> impl Iterator<Item = Owner<'_>> {
     })
 }
 
-/// Deletes an object whose owners no longer exist, or removes the references to those owners if
-/// another owner exists.
-fn dependant(api: &Api, key: &Key, seen: &Object) -> Option<Request> {
-    owners(seen).next()?;
-    let live = api.object(key)?;
-    if is_deleting(live) || metadata::text(live, "uid") != metadata::text(seen, "uid") {
-        return None;
-    }
-    let (mut existing, mut absent, mut waiting) = (0, Vec::new(), false);
-    for owner in owners(live) {
-        match find(api, key, &owner) {
-            None => absent.push(owner.uid),
-            Some(current) if metadata::text(current, "uid") != owner.uid => absent.push(owner.uid),
-            Some(current) => {
-                let foreground = is_deleting(current) && finalizers(current).iter().any(|f| f == "foregroundDeletion");
-                if foreground && owner.blocks {
-                    waiting = true;
-                } else {
-                    existing += 1;
-                }
-            }
-        }
-    }
-    if existing > 0 {
-        let first = absent.first()?;
-        return without_owner(api, key, live, first);
-    }
-    if waiting {
-        return Some(delete(api, key, live, Propagation::Foreground));
-    }
-    (!absent.is_empty()).then(|| {
-        let list = finalizers(live);
-        let has = |name: &str| list.iter().any(|finalizer| finalizer == name);
-        let how = if has("orphan") {
-            Propagation::Orphan
-        } else if has("foregroundDeletion") {
-            Propagation::Foreground
-        } else {
-            Propagation::Background
-        };
-        delete(api, key, live, how)
-    })
-}
-
 fn find<'a>(api: &'a Api, dependant: &Key, owner: &Owner<'_>) -> Option<&'a Object> {
     let at = api
         .kinds()
@@ -156,13 +169,25 @@ fn find<'a>(api: &'a Api, dependant: &Key, owner: &Owner<'_>) -> Option<&'a Obje
     api.object(&key).map(|object| &**object)
 }
 
-fn without_owner(api: &Api, key: &Key, live: &Object, uid: &str) -> Option<Request> {
+fn without_owners(api: &Api, key: &Key, live: &Object, uids: &[&str]) -> Option<Request> {
     let list = live.pointer("/metadata/ownerReferences")?.as_array()?;
-    let remaining: Vec<&Value> = list
-        .iter()
-        .filter(|owner| owner.get("uid").and_then(Value::as_str) != Some(uid))
-        .collect();
+    let is_kept = |owner: &&Value| {
+        let uid = owner.get("uid").and_then(Value::as_str);
+        uid.is_none_or(|uid| !uids.contains(&uid))
+    };
+    let remaining: Vec<&Value> = list.iter().filter(is_kept).collect();
     (remaining.len() < list.len()).then(|| patch(api, key, live, &json!({"metadata": {"ownerReferences": remaining}})))
+}
+
+/// The references of an object without `blockOwnerDeletion`: in a cycle, each object would wait for
+/// the other one.
+fn unblocked(api: &Api, key: &Key, live: &Object) -> Option<Request> {
+    let mut list = live.pointer("/metadata/ownerReferences")?.clone();
+    for owner in list.as_array_mut()?.iter_mut().filter_map(Value::as_object_mut) {
+        owner.insert("blockOwnerDeletion".to_owned(), false.into());
+    }
+    let is_changed = owners(live).any(|owner| owner.blocks);
+    is_changed.then(|| patch(api, key, live, &json!({"metadata": {"ownerReferences": list}})))
 }
 
 fn request(api: &Api, key: &Key, verb: Verb) -> Request {
