@@ -20,7 +20,7 @@ LAWS := $(OPTIMIZED) capstan-core --test conversion laws::
 # All other tests: the second pattern leaves out the test target `simulation`.
 OTHER_TESTS := --lib --bins --test '[!s]*' --test 's[!i]*'
 
-.PHONY: help build run test test-programs test-simulated test-long test-fast simulate simulate-faults simulator mutants kube lint fmt deny bench fuzz image pictures release
+.PHONY: help build run test test-programs test-simulated test-long test-fast simulate simulate-sets simulate-faults simulator mutants kube lint fmt deny bench fuzz image pictures release
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -69,7 +69,7 @@ simulate-faults: simulator ## Simulate every single fault at every write of each
 simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=release for millions of seeds
 	$(SIMULATE) --digest --seeds 16 | diff sandbox/tests/simulation/traces.txt -
 	$(SIMULATE) --coverage | diff docs/simulation-coverage.md -
-	$(SIMULATE) --from $(FROM) --seeds $(SEEDS)
+	@$(NESTED_MAKE) simulate-sets
 	$(SIMULATE) --scenario melee --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE) --scenario neighbours --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
 	$(SIMULATE) --scenario corners --from $(FROM) --seeds $$((($(SEEDS) + 39) / 40))
@@ -78,6 +78,9 @@ simulate: simulator ## Simulate the controllers: SEEDS=100000 FROM=0; PROFILE=re
 	$(SIMULATE)-both-apis --from $(FROM) --seeds $$((($(SEEDS) + 24) / 25))
 	$(SIMULATE)-machine-pools --from $(FROM) --seeds $$((($(SEEDS) + 59) / 60))
 	$(SIMULATE)-kubeadm --from $(FROM) --seeds $$((($(SEEDS) + 49) / 50))
+
+simulate-sets: simulator ## Simulate sets only: SEEDS=100000 FROM=0
+	$(SIMULATE) --from $(FROM) --seeds $(SEEDS)
 
 MUTANTS := $(or $(CARGO_TARGET_DIR),target)/generated-mutants
 mutants: simulator ## Change each point of the decisions, and hunt the changes: ROUNDS=10 AGAIN=1 SAMPLE=40

@@ -6,6 +6,7 @@ mod kubeadm;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use capstan_sandbox::bench;
@@ -626,26 +627,35 @@ fn decisions(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Hunts generated mutants, and writes the page unless it hunts a sample.
+/// Hunts generated mutants, and writes the pages after each of them unless it hunts a sample.
 #[expect(clippy::print_stdout, reason = "the result of the command")]
 fn generated_mutants(options: &generated::Options) -> Result<()> {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let path = repository.join("docs/generated-mutants.md");
     let known = std::fs::read_to_string(&path).map_or_else(|_| Vec::new(), |page| generated::rows(&page));
-    let found = generated::hunt(&repository, &known, options, &|line| println!("{line}"))?;
-    let wrong = if options.sample.is_some() {
-        found.iter().filter(|result| !result.agrees).count()
-    } else {
-        let rows: Vec<generated::Row> = found.iter().map(|result| result.row.clone()).collect();
-        let rows = generated::merge(&generated::mutants(&repository)?, &known, &rows);
+    let all = generated::mutants(&repository)?;
+    println!("{} mutants", all.len());
+    let results = Mutex::new(Vec::new());
+    let found = generated::hunt(&repository, &known, options, &|row| {
+        println!("{}", row.line());
+        let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+        results.push(row.clone());
+        if options.sample.is_some() {
+            return Ok(());
+        }
+        let rows = generated::merge(&all, &known, &results);
         std::fs::write(&path, generated::page(&rows)).context("writing docs/generated-mutants.md")?;
         let path = repository.join("docs/mutants.md");
         let text = std::fs::read_to_string(&path).context("reading docs/mutants.md")?;
         let section = generated::section(&rows);
         let title = section.lines().nth(1).unwrap_or_default();
         let before = text.split(title).next().unwrap_or_default().trim_end();
-        std::fs::write(&path, format!("{before}\n{section}")).context("writing docs/mutants.md")?;
-        rows.iter().filter(|row| row.is_unexplained()).count()
+        std::fs::write(&path, format!("{before}\n{section}")).context("writing docs/mutants.md")
+    })?;
+    let wrong = if options.sample.is_some() {
+        found.iter().filter(|result| !result.agrees).count()
+    } else {
+        found.iter().filter(|result| result.row.is_unexplained()).count()
     };
     println!("{} mutants hunted", found.len());
     anyhow::ensure!(wrong == 0, "{wrong} mutant(s) are not found");

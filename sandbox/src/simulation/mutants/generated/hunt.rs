@@ -47,18 +47,18 @@ pub struct MutantResult {
     pub agrees: bool,
 }
 
-/// Builds the mutants of a repository and hunts them. `known` is what the page lists.
+/// Builds the mutants of a repository and hunts them. `known` is what the page lists. `report`
+/// gets each result when it is known, because a hunt takes hours and may be interrupted.
 ///
 /// # Errors
-/// When the mutants cannot be built or run.
+/// When the mutants cannot be built or run, or `report` fails.
 pub fn hunt(
     repository: &Path,
     known: &[Row],
     options: &Options,
-    report: &(dyn Fn(&str) + Sync),
+    report: &(dyn Fn(&Row) -> Result<()> + Sync),
 ) -> Result<Vec<MutantResult>> {
     let all = super::write_sources(repository, &options.folder)?;
-    report(&format!("{} mutants", all.len()));
     let programs = Programs {
         simulator: sources::build(&options.folder, &options.profile)?,
         tests: if options.sample.is_some() {
@@ -78,7 +78,7 @@ pub fn hunt(
     let work = || -> Result<()> {
         while let Some((number, mutant, row)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
             let result = one(&programs, *number, mutant, *row, options)?;
-            report(&format!("{number} {}", result.row.line()));
+            report(&result.row)?;
             found
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
