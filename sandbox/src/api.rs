@@ -17,6 +17,7 @@ pub mod admission;
 pub mod garbage;
 pub mod http;
 pub mod kinds;
+pub mod registration;
 pub mod service;
 
 mod deletion;

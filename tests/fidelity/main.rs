@@ -14,7 +14,11 @@
     reason = "a test reports a failure by a panic"
 )]
 
+mod admission;
 mod compare;
+#[path = "../cluster/fixtures.rs"]
+#[allow(dead_code, reason = "not every test needs every object")]
+mod fixtures;
 mod garbage;
 mod generate;
 mod known;

@@ -33,6 +33,11 @@ impl Side {
         }
     }
 
+    /// Sends the next requests as another user.
+    pub(crate) fn act_as(&mut self, client: &kube::Client) {
+        self.client = client.clone();
+    }
+
     fn fill(&self, value: &mut Value) {
         match value {
             Value::Object(map) => map.values_mut().for_each(|value| self.fill(value)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::failure::Failure;
-use super::kinds::ScalePaths;
+use super::kinds::{Kind, ScalePaths};
 use super::object::{Fields as _, Object};
 use super::store::Api;
 
@@ -62,13 +62,8 @@ impl Api {
             )));
         }
         let replicas = scale.pointer("/spec/replicas").cloned().unwrap_or_else(|| json!(0));
-        if replicas.as_i64().is_none_or(|replicas| replicas < 0) {
-            let cause = (
-                "spec.replicas".to_owned(),
-                "must be greater than or equal to 0".to_owned(),
-                "FieldValueInvalid",
-            );
-            return Err(Failure::invalid(described, name, &[cause]));
+        if !replicas.is_i64() {
+            return Err(invalid(described, name));
         }
         let mut new = object.clone();
         set(&mut new, &paths.spec, &replicas);
@@ -84,6 +79,26 @@ impl Api {
         new.share(object);
         Ok(new)
     }
+
+    /// Checks the replicas of an object that was changed through its scale. The API server does so
+    /// after it called the mutating webhooks.
+    pub(super) fn check_scale(&self, kind: usize, object: &Object) -> Result<(), Failure> {
+        let replicas = object.pointer(&self.scale_paths(kind)?.spec).and_then(Value::as_i64);
+        if replicas.is_some_and(|replicas| replicas < 0) {
+            let name = object.pointer("/metadata/name").and_then(Value::as_str);
+            return Err(invalid(self.kind(kind)?, name.unwrap_or_default()));
+        }
+        Ok(())
+    }
+}
+
+fn invalid(kind: &Kind, name: &str) -> Failure {
+    let cause = (
+        "spec.replicas".to_owned(),
+        "must be greater than or equal to 0".to_owned(),
+        "FieldValueInvalid",
+    );
+    Failure::invalid(kind, name, &[cause])
 }
 
 fn set(object: &mut Object, pointer: &str, value: &Value) {

@@ -54,9 +54,7 @@ impl Api {
                 }
             })?;
         }
-        if !new.has_same(old, "metadata") {
-            check_preconditions(described, request, old, &new)?;
-        }
+        check_uid(described, request, old, &new)?;
         let admission = self.admission_of(described, part);
         let edit = edit(
             request,
@@ -70,6 +68,12 @@ impl Api {
         {
             new = Object::of(mutated).ok_or_else(unrecognised)?;
             settled = settle(described, &mut new, Some(old)).1;
+        }
+        if part == Part::Scale {
+            self.check_scale(replacement.kind, &new)?;
+        }
+        if !new.has_same(old, "metadata") {
+            check_version(described, request, old, &new)?;
         }
         if !replacement.is_apply {
             new = self.with_managed_fields(replacement, new)?;
@@ -170,16 +174,25 @@ fn unprocessable(failure: Failure) -> Failure {
     }
 }
 
-/// Checks the preconditions of a replacement: the uid and the resource version of the new state are
-/// those of the old.
-fn check_preconditions(kind: &Kind, request: &Request, old: &Object, new: &Object) -> Result<(), Failure> {
-    let name = &request.target.name;
-    let (given_uid, given_version) = (metadata::text(new, "uid"), metadata::text(new, "resourceVersion"));
-    let (uid, version) = (metadata::text(old, "uid"), metadata::text(old, "resourceVersion"));
-    if !given_uid.is_empty() && given_uid != uid && matches!(request.verb, Verb::Update(..)) {
-        let why = format!("Precondition failed: UID in precondition: {given_uid}, UID in object meta: {uid}");
-        return Err(Failure::conflict(kind, name, &why));
+/// Checks that the uid of an update is that of the stored object. The API server does so before it
+/// calls webhooks.
+fn check_uid(kind: &Kind, request: &Request, old: &Object, new: &Object) -> Result<(), Failure> {
+    let (given, uid) = (metadata::text(new, "uid"), metadata::text(old, "uid"));
+    if given.is_empty() || given == uid || is_patch(request) {
+        return Ok(());
     }
+    let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {uid}");
+    Err(Failure::conflict(kind, &request.target.name, &why))
+}
+
+/// Checks that the new state comes from the stored version. The API server does so after the
+/// mutating webhooks and before the validating ones.
+fn check_version(kind: &Kind, request: &Request, old: &Object, new: &Object) -> Result<(), Failure> {
+    let name = &request.target.name;
+    let (given_version, version) = (
+        metadata::text(new, "resourceVersion"),
+        metadata::text(old, "resourceVersion"),
+    );
     if given_version.is_empty() && !kind.unconditional {
         let cause = (
             "metadata.resourceVersion".to_owned(),

@@ -1,16 +1,17 @@
 //! Capstan's own admission webhook, as the API server calls it: it fails closed, and sometimes
 //! the API server cannot reach it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context as _, Result};
 use capstan_core::admission::{Admission, Options, Phase};
-use capstan_core::model::{Edit, Stored};
+use capstan_core::model::Edit;
 use serde_json::Value;
 
 use crate::api::Admit;
 use crate::api::admission::Capstan;
+use crate::api::registration::Registration;
 use crate::api::{Api, Failure, Kind, Part};
 use crate::simulation::engine::world::World;
 use crate::simulation::machine_api::neighbours::Neighbours;
@@ -18,19 +19,13 @@ use crate::simulation::machine_api::state::{self, ControlPlane, Event};
 
 use super::foreign_webhook::ForeignWebhooks;
 
-/// What the API server reports when it cannot reach the webhook.
-pub(crate) const OUT_OF_REACH: &str = "failed calling webhook";
-
 static ADMISSION: LazyLock<Option<Arc<Admission>>> =
     LazyLock::new(|| Some(Arc::new(Admission::new(Options::default()).ok()?)));
 
-/// The webhook, as `webhooks/` registers it, and the webhooks of other components.
+/// The webhooks of sets, as they are registered, and the webhooks of other components.
 struct Webhook {
-    capstan: Capstan,
+    capstan: Registration,
     foreign: ForeignWebhooks,
-    is_down: Arc<AtomicBool>,
-    /// Whether changes of metadata alone by Capstan's controllers are exempt, as registered.
-    exempts: bool,
 }
 
 /// Capstan's admission. Its rules are compiled once; what it caches belongs to one world. It is out
@@ -43,39 +38,15 @@ pub(crate) fn admission(state: &state::Webhook, exempts: bool, neighbours: Neigh
     let admission = ADMISSION
         .clone()
         .context("compiling the admission rules that are built in")?;
-    let capstan = Capstan::new(admission);
+    let is_controller: fn(&str) -> bool = match exempts {
+        true => |name| name.starts_with("capstan-") || name.starts_with("generator-"),
+        false => |_| false,
+    };
+    let capstan = Registration::new(Capstan::new(admission), Arc::clone(&state.is_down), is_controller);
     Ok(Arc::new(Webhook {
         capstan,
         foreign: ForeignWebhooks::new(state, neighbours),
-        is_down: Arc::clone(&state.is_down),
-        exempts,
     }))
-}
-
-fn finalizers(object: &dyn Stored) -> &[Value] {
-    let list = object.at("metadata.finalizers").and_then(Value::as_array);
-    list.map(Vec::as_slice).unwrap_or_default()
-}
-
-/// Whether the match condition of the registration exempts an edit: an object that is being deleted
-/// loses finalizers, and its spec stays as it is.
-fn removes_finalizers(edit: &Edit<'_>) -> bool {
-    let (Some(old), Some(new)) = (edit.old, edit.object) else {
-        return false;
-    };
-    let (before, after) = (finalizers(old), finalizers(new));
-    old.at("metadata.deletionTimestamp").is_some()
-        && old.field("spec") == new.get("spec")
-        && after.iter().all(|name| before.contains(name))
-}
-
-/// Whether the other match condition exempts an edit: Capstan's controllers change metadata alone.
-fn is_metadata_of_capstan(edit: &Edit<'_>) -> bool {
-    let (Some(old), Some(new)) = (edit.old, edit.object) else {
-        return false;
-    };
-    let capstan = ["capstan-", "generator-"];
-    capstan.iter().any(|name| edit.user.name.starts_with(name)) && old.field("spec") == new.get("spec")
 }
 
 impl Admit for Webhook {
@@ -93,13 +64,6 @@ impl Admit for Webhook {
     ) -> Result<Option<Value>, Failure> {
         if kind.kind == "Machine" {
             return self.foreign.judge(phase, edit);
-        }
-        if self.exempts && is_metadata_of_capstan(edit) {
-            return Ok(None);
-        }
-        if self.is_down.load(Ordering::Relaxed) && !removes_finalizers(edit) {
-            let text = format!("Internal error occurred: {OUT_OF_REACH} \"capstan\": connect: connection refused");
-            return Err(Failure::new(500, "InternalError", text));
         }
         self.capstan.judge(api, kind, phase, edit, warnings)
     }

@@ -1,7 +1,7 @@
 //! What a bug changes besides reads and writes.
 
+use crate::api::registration::OUT_OF_REACH;
 use crate::simulation::actors::foreign_webhook::POLICY;
-use crate::simulation::actors::webhook::OUT_OF_REACH;
 use crate::simulation::engine::port::Call;
 use crate::simulation::machine_api::kinds::{MACHINE, SET};
 
