@@ -1,6 +1,6 @@
 //! Compares the admission of the simulation with that of a real API server that calls Capstan's
-//! webhooks: the order of mutation, validation, and the check of versions, the match conditions, and
-//! the failure policy.
+//! webhooks: the order of mutation, validation, and the check of versions, the match conditions,
+//! and the failure policy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -28,8 +28,8 @@ impl Graph {
         self.objects = api.objects().clone();
     }
 
-    /// The next request of the collector; none if it has nothing to do. The dependants of an object
-    /// that is deleted in the foreground are handled first: without a finalizer, it no longer waits.
+    /// The next request of the collector; none if it has nothing to do. Dependants are handled
+    /// before the finalizer of their owner is removed, because the owner no longer waits then.
     pub fn next(&self, api: &Api) -> Option<Request> {
         let mut objects = self.objects.iter();
         let of_dependant = objects.find_map(|(key, seen)| self.dependant(api, key, seen));
