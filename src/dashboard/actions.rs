@@ -8,7 +8,7 @@
 pub(super) fn action(reason: &str) -> Option<&'static str> {
     Some(match reason {
         "ActiveControlPlaneMachineSet" => "Not urgent: keep one of the two objects.",
-        "AdoptionFailed" => "Delete the machines that cannot be adopted, or remove their label.",
+        "AdoptionFailed" => "Correct the versions, or remove the label of machines that do not belong to it.",
         "AllMachinesDeleting" => "Wait for a new machine, or delete the Cluster.",
         "ExcessIndexes" => "Delete the machines that should not be there.",
         "ExcessUpdatedReplicas" => "Delete all machines but one of each index.",

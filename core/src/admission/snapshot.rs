@@ -162,6 +162,15 @@ impl Snapshot {
         Ok(snapshot)
     }
 
+    /// Removes the Machines of other namespaces: the caches of a server contain only those of the
+    /// namespace of the Machine API. A Machine without a namespace stays.
+    pub fn keep_machines_of(&mut self, namespace: &str) {
+        let is_kept = |machine: &Arc<Machine>| machine.metadata.namespace.as_deref().is_none_or(|of| of == namespace);
+        if let Some(machines) = &mut self.machines {
+            machines.retain(is_kept);
+        }
+    }
+
     /// Keeps that a kind has no objects.
     fn keep_none(&mut self, group: &str, kind: &str) {
         let Some(entry) = kinds::find(group, kind) else { return };

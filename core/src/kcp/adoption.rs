@@ -19,8 +19,9 @@ pub(super) fn refusal(state: &State) -> Option<Degradation> {
     (!problems.is_empty()).then(|| Degradation {
         reason: "AdoptionFailed",
         message: format!(
-            "machines without a controller cannot be adopted: {}. Delete these machines, or remove their label \
-             cluster.x-k8s.io/control-plane",
+            "machines without a controller cannot be adopted: {}. Correct the version of the control plane or of the \
+             machines. Remove the label cluster.x-k8s.io/control-plane of a machine that does not belong to it, and \
+             delete no machine while etcd needs its member",
             problems.join("; ")
         ),
     })

@@ -40,6 +40,10 @@ pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
     }
     // kubeadm adds the member of a machine before etcd runs there, perhaps after its Node exists.
     let joining: Vec<&str> = machines_without_member(state, &members);
+    // The member may be that of such a machine, under another name (V303).
+    if !joining.is_empty() && !member.is_empty() && !is_known_to_fail(state, member) {
+        return None;
+    }
     let unnamed = members.iter().filter(|member| member.name.is_empty()).count();
     if member.is_empty() && unnamed <= joining.len() {
         let message = format!(
@@ -59,6 +63,12 @@ pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
         member => format!("etcd member {member} has no machine"),
     };
     Some(Ok(removal(state, member, because)))
+}
+
+/// Whether an observer or a file says that a member does not work.
+fn is_known_to_fail(state: &State, member: &str) -> bool {
+    let mut reported = state.reported.iter().flat_map(|reported| &reported.members);
+    reported.any(|there| there.name == member && there.healthy == Some(false))
 }
 
 /// The removal of a member that does not answer and that may be the member of a machine which never

@@ -14,7 +14,9 @@ use super::membership;
 use super::safety;
 use super::state::{MachineState, State, condition, possible_members};
 use crate::api::cluster_x_k8s_io::annotation::REMEDIATE_MACHINE;
-use crate::api::controlplane_cluster_x_k8s_io::annotation::{REMEDIATION_FOR, REMEDIATION_IN_PROGRESS};
+use crate::api::controlplane_cluster_x_k8s_io::annotation::{
+    PRE_TERMINATE_HOOK, REMEDIATION_FOR, REMEDIATION_IN_PROGRESS,
+};
 use crate::model::MembershipChange;
 
 /// After so many healthy seconds, a failure is not a retry.
@@ -247,9 +249,16 @@ fn refusal<'a>(state: &State, machine: &'a MachineState, rests: bool) -> Option<
         return None;
     }
     if state.machines.len() <= 1 {
+        // Without the hook, the machine would be gone before another one has joined.
+        let way = match machine.has(PRE_TERMINATE_HOOK) {
+            true => {
+                "While etcd works, delete it with the annotation capstan.dev/allow-quorum-loss: it keeps its hook until \
+                 a new machine has joined. "
+            }
+            false => "",
+        };
         let message = format!(
-            "the only machine of a control plane cannot be replaced without another one. While etcd works, delete it \
-             with the annotation capstan.dev/allow-quorum-loss: it keeps its hook until a new machine has joined. {}",
+            "the only machine of a control plane cannot be replaced without another one. {way}{}",
             state.giving_up()
         );
         return Some(impossible(machine, message));

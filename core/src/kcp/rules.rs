@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::conversion::{FALLBACK_VERSION, Versions, unknown_version};
 use super::defaults;
-use super::spec::{Gates, read};
+use super::spec::{Gates, read_for_rules};
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::{KubeadmControlPlane, Spec};
 use crate::model::{Edit, FieldPath, Operation, RuleInfo, Stored, Verdict, Violation, ViolationKind, Warning};
 
@@ -51,8 +51,8 @@ pub fn validate(edit: &Edit<'_>, scaled: Option<&Value>, gates: Gates) -> Verdic
         }
         (Some(object), "") => {
             judge(object, old.as_deref(), gates, &mut verdict.violations);
-            let stored: Option<KubeadmControlPlane> = old.as_deref().and_then(|old| read(old).ok());
-            let new: Option<KubeadmControlPlane> = read(object).ok();
+            let stored: Option<KubeadmControlPlane> = old.as_deref().and_then(|old| read_for_rules(old).ok());
+            let new: Option<KubeadmControlPlane> = read_for_rules(object).ok();
             if let (true, Some(old), Some(new)) = (verdict.allowed(), stored, new) {
                 verdict.warnings.extend(advice::rollout(&old, &new));
                 let wanted = new.spec.replicas.map_or(1, i64::from);
@@ -97,15 +97,15 @@ pub fn table() -> Vec<RuleInfo> {
 }
 
 fn judge(object: &Value, old: Option<&Value>, gates: Gates, found: &mut Vec<Violation>) {
-    let new: KubeadmControlPlane = match read(object) {
+    let new: KubeadmControlPlane = match read_for_rules(object) {
         Ok(new) => new,
         Err(violation) => return found.push(*violation),
     };
     // The mutating pass adds defaults to an object that was stored without them (V234).
     let with_defaults = old.map(defaults::defaulted);
-    let with_defaults: Option<KubeadmControlPlane> = with_defaults.and_then(|old| read(&old).ok());
+    let with_defaults: Option<KubeadmControlPlane> = with_defaults.and_then(|old| read_for_rules(&old).ok());
     // An old object that cannot be read gives nothing to compare with.
-    let old: Option<KubeadmControlPlane> = old.and_then(|old| read(old).ok());
+    let old: Option<KubeadmControlPlane> = old.and_then(|old| read_for_rules(old).ok());
     let is_deleted = object
         .pointer("/metadata/deletionTimestamp")
         .is_some_and(Value::is_string);

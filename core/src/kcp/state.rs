@@ -426,12 +426,16 @@ impl State {
     /// The etcd members with their health; `None` if they are unknown or etcd is external.
     ///
     /// A member is healthy if it has no alarm, and the condition of its machine is true, if it has
-    /// a machine.
+    /// a machine. A machine that lost the reference to its Node counts only if nothing else says
+    /// whether the member works (V302).
     pub fn members(&self) -> Option<Vec<EtcdMember>> {
         let reported = self.reported.as_ref()?;
         let members = reported.members.iter().map(|member| {
-            let mut machines = self.machines.iter();
-            let machine = machines.find(|machine| machine.node() == Some(member.name.as_str()));
+            let name = Some(member.name.as_str());
+            let is_known = |machine: &&MachineState| {
+                machine.node() == name || (member.healthy.is_none() && machine.member.as_deref() == name)
+            };
+            let machine = self.machines.iter().find(is_known);
             let is_healthy = machine.is_none_or(|machine| machine.is_true(condition::ETCD_MEMBER));
             EtcdMember {
                 name: member.name.clone(),

@@ -256,6 +256,10 @@ fn v42_no_machine_is_adopted_while_one_is_too_far_from_the_version_or_has_anothe
             message.contains("machine m-0 must") && message.contains(problem),
             "{message}"
         );
+        assert!(
+            message.ends_with("delete no machine while etcd needs its member"),
+            "{message}"
+        );
     }
 }
 

@@ -464,6 +464,22 @@ fn v298_the_status_of_the_cluster_a_node_and_an_etcd_member_prove_that_a_machine
     }
 }
 
+/// Without the hook, the machine would be gone before another one has joined.
+#[test]
+fn v305_only_a_machine_with_the_hook_may_be_deleted_as_the_last_one() {
+    let mut world = World::new("a");
+    world.unhealthy(0);
+    let advice = "it keeps its hook until a new machine has joined";
+    assert!(decided(&world).contains(advice), "{}", decided(&world));
+    let annotations = world.machines[0]["metadata"]["annotations"].as_object_mut().unwrap();
+    annotations.retain(|name, _| !name.starts_with("pre-terminate"));
+    let decided = decided(&world);
+    assert!(
+        decided.contains("the only machine") && !decided.contains(advice),
+        "{decided}"
+    );
+}
+
 /// A restore can lose all statuses, also while the managed cluster cannot be reached.
 #[test]
 fn v300_a_machine_that_etcd_needed_has_data() {

@@ -7,7 +7,7 @@ use super::scale::is_scale;
 use super::table::{FEWER_MACHINES, ROLLOUT, SCALE_IN};
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::{IntOrString, KubeadmControlPlane, Spec};
 use crate::kcp::outdated::{changes_between, summary};
-use crate::kcp::spec::read;
+use crate::kcp::spec::read_for_rules;
 use crate::model::Warning;
 
 /// Warns of an update that replaces machines.
@@ -58,14 +58,14 @@ pub(super) fn scaled_to_fewer(old: &Value, after: i64) -> Option<Warning> {
         let before = old.pointer("/spec/replicas").and_then(Value::as_i64)?;
         return fewer(before, after, false);
     }
-    let stored: KubeadmControlPlane = read(old).ok()?;
+    let stored: KubeadmControlPlane = read_for_rules(old).ok()?;
     fewer_machines(&stored.spec, after)
 }
 
 /// Warns of a Scale after which every edit of the control plane is refused. The rules for a Scale
 /// are those of Cluster API, which do not read the strategy.
 pub(super) fn scaled_below_strategy(scaled: &Value, after: i64) -> Option<Warning> {
-    let stored: KubeadmControlPlane = read(scaled).ok().filter(|_| !is_scale(scaled))?;
+    let stored: KubeadmControlPlane = read_for_rules(scaled).ok().filter(|_| !is_scale(scaled))?;
     let surge = stored.spec.rollout.strategy.rolling_update.max_surge.as_ref()?;
     let is_refused = surge.number() == Some(0) && (1..i64::from(LEAST_FOR_SCALE_IN)).contains(&after);
     is_refused.then(|| {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::table::{REPLICAS_ODD, REPLICAS_POSITIVE};
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::KubeadmControlPlane;
 use crate::kcp::canonical::without_empty_fields;
-use crate::kcp::spec::{TYPE_RULE, read};
+use crate::kcp::spec::{TYPE_RULE, read_for_rules};
 use crate::model::{Violation, ViolationKind};
 
 /// Judges a Scale. `scaled` is the control plane, or else the Scale before the edit. Only the
@@ -27,7 +27,7 @@ pub(super) fn judge(scale: &Value, scaled: Option<&Value>, found: &mut Vec<Viola
         return found.push(invalid.got(&got).advice(advice));
     };
     let is_known = scaled.is_some_and(|scaled| !is_scale(scaled));
-    let control_plane: Option<KubeadmControlPlane> = scaled.and_then(|scaled| read(scaled).ok());
+    let control_plane: Option<KubeadmControlPlane> = scaled.and_then(|scaled| read_for_rules(scaled).ok());
     let external = control_plane.is_some_and(|control_plane| {
         let configuration = &control_plane.spec.kubeadm_config_spec.cluster_configuration;
         configuration.has_external_etcd()

@@ -11,7 +11,7 @@ use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::{
     IntOrString, ROLLING_UPDATE, RolloutStrategy, Spec,
 };
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane_template::KubeadmControlPlaneTemplate;
-use crate::kcp::spec::{Gates, read};
+use crate::kcp::spec::{Gates, read_for_rules};
 use crate::model::{FieldPath, Violation, ViolationKind};
 
 /// The path of the spec in a template.
@@ -23,11 +23,11 @@ pub(super) fn judge(object: &Value, old: Option<&Value>, gates: Gates, found: &m
         let forbidden = TEMPLATE_GATE.violation("spec", ViolationKind::Forbidden);
         return found.push(forbidden.advice("turn on the feature gate in Cluster API"));
     }
-    let new: KubeadmControlPlaneTemplate = match read(object) {
+    let new: KubeadmControlPlaneTemplate = match read_for_rules(object) {
         Ok(new) => new,
         Err(violation) => return found.push(*violation),
     };
-    let old: Option<KubeadmControlPlaneTemplate> = old.and_then(|old| read(old).ok());
+    let old: Option<KubeadmControlPlaneTemplate> = old.and_then(|old| read_for_rules(old).ok());
     match old {
         Some(old) => immutable(old.spec.template.spec, new.spec.template.spec, found),
         None => {

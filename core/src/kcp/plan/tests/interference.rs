@@ -1,7 +1,7 @@
 //! Policies and users that interfere with the steps of a control plane: annotations that are
 //! dropped, deletions that are refused, and machines that are all deleted.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::kcp::outdated::REVISION;
@@ -312,6 +312,30 @@ fn v301_a_machine_whose_member_has_another_name_is_not_to_be_deleted() {
         "{message}"
     );
     assert!(message.ends_with("do not delete the machines before"), "{message}");
+}
+
+/// A restore loses the reference to the Node.
+#[test]
+fn v302_a_member_without_a_health_of_its_own_is_judged_by_the_machine_of_its_node() {
+    let mut world = World::new("abc");
+    world.set(2, condition::ETCD_MEMBER, "False");
+    world.machines[2]["status"].as_object_mut().unwrap().remove("nodeRef");
+    let healthy = |world: &World| world.state().members().unwrap()[2].is_healthy;
+    assert!(!healthy(&world));
+    world.etcd.as_mut().unwrap()["members"][2]["healthy"] = json!(true);
+    assert!(healthy(&world), "an observed member needs no condition");
+}
+
+#[test]
+fn v303_a_member_that_may_be_that_of_a_machine_is_removed_only_if_it_is_known_to_fail() {
+    let mut world = World::new("abc");
+    let set = |world: &mut World, field: &str, value: Value| {
+        world.etcd.as_mut().unwrap()["members"][1][field] = value;
+    };
+    set(&mut world, "name", json!("renamed"));
+    assert!(!next(&world).starts_with("remove-member"), "{}", next(&world));
+    set(&mut world, "healthy", json!(false));
+    assert_eq!(next(&world), "remove-member renamed");
 }
 
 /// The leader does not answer Capstan, and its machine is being deleted. The other machine has

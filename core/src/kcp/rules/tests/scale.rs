@@ -110,3 +110,27 @@ fn v66_the_number_of_a_scale_has_32_bits() {
     };
     assert_eq!((scale(3), scale(4_294_967_297)), (0, 1));
 }
+
+/// A file with conditions that no API server would store.
+#[test]
+fn v304_conditions_without_a_field_do_not_hide_the_spec() {
+    let condition = json!({"type": "Available", "status": "True"});
+    let old = with(
+        &valid(),
+        &[
+            ("/spec/replicas", json!(5)),
+            ("/status", json!({ "conditions": [condition] })),
+        ],
+    );
+    let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 1}});
+    let mut warnings = 0;
+    let refused = found(&scale, Some(&old), "scale", |edit| {
+        let verdict = validate(edit, None, Gates::default());
+        warnings = verdict.warnings.len();
+        verdict
+    });
+    assert_eq!((refused.len(), warnings), (0, 1));
+    let external = with(&old, &borrowed(&cluster("etcd/external/endpoints", json!(["a"]))));
+    let refused = found(&external, Some(&old), "", |edit| validate(edit, None, Gates::default()));
+    assert!(!refused.is_empty(), "the kind of etcd does not change");
+}
