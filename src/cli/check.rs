@@ -140,7 +140,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let inputs = Inputs::read(args)?;
     let user = args.user.clone().unwrap_or_default();
     let mut rows = Vec::new();
-    let given = documents::snapshot(&inputs.with)?;
+    let mut given = documents::snapshot(&inputs.with)?;
+    given.keep_machines_of(&args.namespace);
     for group in &inputs.groups {
         let kinds = group.snapshots_by_kind(&given);
         for (position, document) in group.documents.iter().enumerate() {
@@ -197,7 +198,7 @@ struct Group {
 }
 
 impl Group {
-    fn read(path: &PathBuf, with: &[Document]) -> anyhow::Result<Self> {
+    fn read(path: &PathBuf, with: &[Document], namespace: &str) -> anyhow::Result<Self> {
         let is_folder = path.is_dir();
         let mut documents = documents::read_all(std::slice::from_ref(path))?;
         if is_folder {
@@ -209,7 +210,9 @@ impl Group {
                 return Snapshot::default();
             }
             let snapshot = Snapshot::of_files(std::slice::from_ref(&document.object));
-            snapshot.unwrap_or_default()
+            let mut snapshot = snapshot.unwrap_or_default();
+            snapshot.keep_machines_of(namespace);
+            snapshot
         };
         Ok(Self {
             snapshots: documents.iter().map(snapshot).collect(),
@@ -254,9 +257,19 @@ impl Group {
 impl Inputs {
     fn read(args: &Args) -> anyhow::Result<Self> {
         let with = documents::read_surroundings(&args.with)?;
-        let groups = args.files.iter().map(|path| Group::read(path, &with));
+        let mut old = Vec::new();
+        for path in &args.old {
+            let stored = documents::read_surroundings(std::slice::from_ref(path))?;
+            // An empty file is the output of a command that failed (W182).
+            if stored.is_empty() {
+                bail!("--old {} must contain an object; it contains none", path.display());
+            }
+            old.extend(stored);
+        }
+        let groups = args.files.iter();
+        let groups = groups.map(|path| Group::read(path, &with, &args.namespace));
         Ok(Self {
-            old: documents::read_distinct(&args.old)?,
+            old: documents::distinct(old)?,
             groups: groups.collect::<anyhow::Result<_>>()?,
             with,
         })

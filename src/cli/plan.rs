@@ -87,6 +87,23 @@ impl Args {
             false => validity::note_refused(documents, is_judged, self.scope.options()),
         }
     }
+
+    /// Notes that files contain no Machine of the namespace. The plan of a set without machines
+    /// advises to delete the set.
+    fn note_no_machines(&self, documents: &[Document]) {
+        let namespace = self.scope.namespace.as_str();
+        let is_kind = |document: &Document, kind| document.identity().starts_with(&[machine_openshift_io::GROUP, kind]);
+        let is_here = |document: &Document| ["", namespace].contains(&document.key().1);
+        let is_told = |document: &Document| {
+            is_kind(document, "MachineList") || (is_kind(document, machine::KIND) && is_here(document))
+        };
+        if !self.files.is_empty() && !documents.iter().any(is_told) {
+            documents::note(&format!(
+                "the files contain no Machine in the namespace {namespace}, so the plan is that of a set without machines; \
+                 an empty MachineList tells that there are none"
+            ));
+        }
+    }
 }
 
 /// Prints the plan.
@@ -117,6 +134,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         machine_pool::plan(&documents, args.machinepools, now)?
     } else {
         note_control_plane(&documents);
+        args.note_no_machines(&documents);
         require_nodes(&documents)?;
         plan_set(documents, args, now)?
     };

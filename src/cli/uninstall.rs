@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use capstan_core::admission::Feature;
 use capstan_core::api::cluster_x_k8s_io::API_VERSION;
 use capstan_core::api::cluster_x_k8s_io::machine_pool::KIND;
@@ -52,8 +52,9 @@ const REGISTRATION: &str = "capstan-registration";
 /// Without --yes, the command only shows what it would delete.
 ///
 /// The exit code is 0 if everything was deleted, or if nothing is installed; 1 if an
-/// object was not deleted; and 2 if the cluster cannot be reached, or if something is
-/// installed and --yes or --dry-run is missing.
+/// object was not deleted; and 2 if the cluster cannot be read, if an object belongs to
+/// Capstan in another namespace, or if something is installed and --yes or --dry-run is
+/// missing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Delete without a question.
@@ -80,7 +81,7 @@ pub struct Args {
     /// Lease of the controllers.
     #[arg(long, default_value = "capstan", value_name = "NAME")]
     lease: String,
-    /// How long to wait until the objects are gone.
+    /// How long to wait until all objects are gone.
     #[arg(long, default_value = "2m", value_parser = super::serve::duration, value_name = "TIME")]
     wait: Duration,
     #[command(flatten)]
@@ -285,7 +286,7 @@ async fn existing(args: &Args, client: &Client) -> anyhow::Result<Existing> {
     }
     objects.push(named("v1", "Secret", &args.namespace, TLS_SECRET));
     objects.sort_by_key(step);
-    let (mut found, mut foreign) = (Vec::new(), Vec::new());
+    let (mut found, mut foreign, mut moved) = (Vec::new(), Vec::new(), None);
     for object in objects {
         let Some(stored) = installed::get(client, &object).await? else {
             continue;
@@ -299,16 +300,34 @@ async fn existing(args: &Args, client: &Client) -> anyhow::Result<Existing> {
             continue;
         }
         if let Some(other) = installed::elsewhere(&stored, &args.namespace) {
-            bail!(
-                "the {} belongs to Capstan in the namespace {other}, not in {}; nothing was deleted. Repeat the command \
-                 with --namespace {other}",
-                title(&object),
-                args.namespace
-            );
+            moved = moved.or_else(|| Some((title(&object), other.to_owned())));
+            continue;
         }
         found.push(object);
     }
-    Ok(Existing { found, foreign })
+    match moved {
+        None => Ok(Existing { found, foreign }),
+        Some((object, other)) => Err(elsewhere(&object, &other, &args.namespace, &found)),
+    }
+}
+
+/// Why nothing is deleted while an object belongs to another namespace. If objects of this
+/// namespace exist too, a second installation took over a part of the first one (W183).
+fn elsewhere(object: &str, other: &str, namespace: &str, found: &[Value]) -> anyhow::Error {
+    let remedy = match found
+        .iter()
+        .any(|found| text(found, "/metadata/namespace") == namespace)
+    {
+        false => format!("Repeat the command with --namespace {other}"),
+        true => format!(
+            "Objects of both namespaces exist, because a second installation took over a part of the first one. Apply \
+             the manifests of {namespace} again with the features that are installed there, and repeat the command; \
+             then repeat it with --namespace {other}"
+        ),
+    };
+    anyhow!(
+        "the {object} belongs to Capstan in the namespace {other}, not in {namespace}; nothing was deleted. {remedy}"
+    )
 }
 
 /// Why a stored object is not Capstan's, if it is not. A Lease has no label; the leader election
@@ -396,6 +415,7 @@ async fn delete(
         propagation_policy: Some(PropagationPolicy::Foreground),
         ..DeleteParams::default()
     };
+    let end = Instant::now() + args.wait;
     // The registration goes before the webhooks, which must then go too.
     for object in found.iter().filter(|object| step(object) == WEBHOOKS) {
         if !may_delete(client, object).await? {
@@ -430,7 +450,8 @@ async fn delete(
             }
         }
         for object in accepted {
-            gone(args, client, (object, &with_contents(object, contents)), report).await?;
+            let shown = with_contents(object, contents);
+            gone(args, client, (object, &shown), end, report).await?;
         }
     }
     Ok(true)
@@ -460,18 +481,18 @@ async fn may_delete(client: &Client, object: &Value) -> anyhow::Result<bool> {
     Ok(answer.status.is_some_and(|status| status.allowed))
 }
 
-/// Waits until an object is gone.
+/// Waits until an object is gone, at most until `end`.
 async fn gone(
     args: &Args,
     client: &Client,
     (object, shown): (&Value, &str),
+    end: Instant,
     report: &mut Report,
 ) -> anyhow::Result<()> {
     if args.dry_run {
         report.ok(DELETED, shown, "in a dry run");
         return Ok(());
     }
-    let end = Instant::now() + args.wait;
     while let Some(left) = installed::get(client, object).await? {
         if Instant::now() >= end {
             let finalizers = left
@@ -543,5 +564,20 @@ async fn held_pools(section: &'static str, client: &Client, report: &mut Report)
                 remedy,
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn w183_an_installation_in_two_namespaces_has_a_remedy() {
+        let text = |found: &[Value]| elsewhere("ClusterRole a", "other", "here", found).to_string();
+        assert!(text(&[]).ends_with("Repeat the command with --namespace other"));
+        let both = text(&[json!({"metadata": {"namespace": "here"}})]);
+        assert!(both.contains("Apply the manifests of here again"), "{both}");
     }
 }

@@ -293,17 +293,21 @@ fn w97_the_controllers_are_not_removed_while_they_release_the_machines_of_a_dele
             "nothing is deleted: {text}"
         );
     }
-    // No machine refers to it, or the controllers are not those of Capstan.
-    for stub in [
-        with_terminating_set("u-2", "capstan-controllers"),
-        with_terminating_set("u-1", "capstan-webhook"),
-    ] {
-        let (code, text, error) = run(&stub, &["uninstall", "--dry-run"]);
-        assert_eq!(code, Some(0), "{text}{error}");
-        assert!(!text.contains("it is being deleted, and owns"), "{text}");
-        assert!(text.contains("it is being deleted, it has finalizers"), "{text}");
-        assert!(!text.contains("Before you delete it"), "{text}");
-    }
+    // No machine refers to it: it waits for its controller nevertheless (W185).
+    let stub = with_terminating_set("u-2", "capstan-controllers");
+    let (code, text, error) = run(&stub, &["uninstall", "--dry-run"]);
+    assert_eq!(code, Some(1), "{text}{error}");
+    assert!(
+        text.contains("it is being deleted and has finalizers, so nothing is deleted"),
+        "{text}"
+    );
+    // The controllers are not those of Capstan.
+    let stub = with_terminating_set("u-1", "capstan-webhook");
+    let (code, text, error) = run(&stub, &["uninstall", "--dry-run"]);
+    assert_eq!(code, Some(0), "{text}{error}");
+    assert!(!text.contains("it is being deleted, and owns"), "{text}");
+    assert!(text.contains("it is being deleted, it has finalizers"), "{text}");
+    assert!(!text.contains("Before you delete it"), "{text}");
 }
 
 /// A cluster with the controller of ControlPlanes, and a ControlPlane whose machine has the hook.

@@ -189,6 +189,52 @@ fn w180_a_pool_beside_a_kubeadm_control_plane_has_a_note_that_it_is_not_planned(
 }
 
 #[test]
+fn w181_machines_of_another_namespace_are_not_those_of_a_set() {
+    let folder = Folder::new();
+    let machines = include_str!("../fixtures/aws/machines.yaml");
+    let elsewhere = machines.replace("namespace: openshift-machine-api", "namespace: other");
+    assert_ne!(machines, elsewhere);
+    let set = folder.file("set.yaml", include_str!("../fixtures/aws/set.yaml"));
+    let checked = |machines: &str| {
+        let machines = folder.file("machines.yaml", machines);
+        let arguments = ["check", set.to_str().unwrap(), "--with", machines.to_str().unwrap()];
+        let output = capstan(&arguments, "");
+        (output.status.code(), stdout(&output))
+    };
+    assert_eq!(checked(machines).0, Some(0));
+    let (code, text) = checked(&elsewhere);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("cpms-replicas-match-machines"), "{text}");
+}
+
+#[test]
+fn w182_an_empty_file_is_no_stored_object() {
+    let folder = Folder::new();
+    let (set, empty) = (
+        folder.file("set.yaml", include_str!("../fixtures/aws/set.yaml")),
+        folder.file("empty.yaml", ""),
+    );
+    let arguments = ["check", "--old", empty.to_str().unwrap(), set.to_str().unwrap()];
+    let output = capstan(&arguments, "");
+    assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+    assert!(
+        stderr(&output).contains("must contain an object"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn w184_a_plan_of_a_set_notes_that_the_machines_are_missing() {
+    let note = "the files contain no Machine in the namespace openshift-machine-api";
+    let plan = |objects: &[Value]| stderr(&capstan(&["plan", "-f", "-"], &list(objects)));
+    assert!(plan(&[set()]).contains(note));
+    let none = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineList", "items": []});
+    let told = capstan(&["plan", "-f", "-"], &format!("{}\n---\n{none}", set()));
+    assert!(!stderr(&told).contains(note), "{}", stderr(&told));
+}
+
+#[test]
 fn w172_a_negative_timeout_is_a_mistake_of_the_command_line() {
     for arguments in [
         ["wait", "--for=rollout", "--timeout=-1s"].as_slice(),

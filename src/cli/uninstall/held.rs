@@ -167,6 +167,17 @@ fn owning(owners: &[Document], machines: &[Document], report: &mut Report) -> bo
     let mut blocks = false;
     for owner in owners {
         let owned = machines.iter().filter(|machine| is_owned(machine, owner)).count();
+        let is_held = owner.object.pointer("/metadata/finalizers").is_some();
+        if owned == 0 && is_held && !owner.text("/metadata/deletionTimestamp").is_empty() {
+            blocks = true;
+            report.fail(
+                SECTION,
+                title(&owner.object),
+                "it is being deleted and has finalizers, so nothing is deleted",
+                "Wait until its controller has removed the finalizers. If no controller runs, and no Machine names it as \
+                 an owner, remove the finalizers.",
+            );
+        }
         if owned == 0 {
             continue;
         }
@@ -301,4 +312,30 @@ fn resource(kind: &KindInfo) -> ApiResource {
         &GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind),
         &kind.plural,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn w185_a_deleted_owner_with_a_finalizer_and_without_machines_blocks_the_uninstallation() {
+        let blocks = |metadata: Value| {
+            let object = json!({"apiVersion": "machine.openshift.io/v1", "kind": "ControlPlaneMachineSet",
+                "metadata": metadata});
+            let owner = Document {
+                file: String::from("-"),
+                line: 0,
+                object,
+            };
+            owning(&[owner], &[], &mut Report::default())
+        };
+        let deleted = "2026-06-01T12:00:00Z";
+        assert!(blocks(
+            json!({"name": "cluster", "deletionTimestamp": deleted, "finalizers": ["a/b"]})
+        ));
+        assert!(!blocks(json!({"name": "cluster", "finalizers": ["a/b"]})));
+    }
 }
