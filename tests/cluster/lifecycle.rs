@@ -251,8 +251,9 @@ async fn w178_w179_uninstall_keeps_crds_and_leases_of_other_programs() {
         "metadata": {"name": "leader", "namespace": NAMESPACE}, "spec": {"holderIdentity": "other"}});
     plane.apply_yaml(&lease.to_string()).await.unwrap();
     // The garbage collector would delete the Machines that a deleted object owns.
+    let unhealthy = json!([{"type": "Ready", "status": "Unknown", "timeout": "300s"}]);
     let check = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck",
-        "metadata": {"name": "a", "namespace": NAMESPACE}, "spec": {"selector": {}, "unhealthyConditions": []}});
+        "metadata": {"name": "a", "namespace": NAMESPACE}, "spec": {"selector": {}, "unhealthyConditions": unhealthy}});
     plane.apply_yaml(&check.to_string()).await.unwrap();
     let all = ["uninstall", "--yes", "--crds", "--delete-objects"];
     let (code, text, stderr) = run(&admin, &all).await;
