@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use capstan_core::admission::{Admission, Options as AdmissionOptions};
 use capstan_core::schema::crd;
 use capstan_sandbox::api::admission::Capstan;
-use capstan_sandbox::api::registration::Registration;
+use capstan_sandbox::api::registration::{Judged, Registration};
 use capstan_sandbox::api::service::Server as Simulated;
 use capstan_sandbox::api::{Api, Kind, Options};
 use capstan_sandbox::control_plane::{ControlPlane, Options as PlaneOptions};
@@ -235,7 +235,9 @@ async fn the_admission_of_the_simulation_answers_like_a_real_api_server_with_the
     let mut kinds = Kind::built_ins().unwrap();
     kinds.extend(crds.iter().map(|definition| Kind::of_definition(definition).unwrap()));
     let admission = Admission::new(AdmissionOptions::default()).unwrap();
-    let registration = Registration::new(Capstan::new(admission), Arc::clone(&is_down), |name| name == CONTROLLER);
+    let registration = Registration::new(Judged::Sets, Capstan::new(admission), Arc::clone(&is_down), |name| {
+        name == CONTROLLER
+    });
     let api = Api::new(Arc::new(kinds), Options::default()).with_admission(Arc::new(registration));
     let server = Simulated::new(api, Timestamp::now);
     let mut pair = Pair {

@@ -117,11 +117,15 @@ impl Object {
         let path = pointer.strip_prefix('/')?;
         let (name, rest) = path.find('/').map_or((path, ""), |at| path.split_at(at));
         let value = self.get(name)?;
-        if rest.is_empty() {
-            Some(value)
-        } else {
-            value.pointer(rest)
+        // `Value::pointer` copies each part of the path, to unescape it.
+        if rest.contains('~') {
+            return value.pointer(rest);
         }
+        rest.split('/').skip(1).try_fold(value, |value, part| match value {
+            Value::Object(fields) => fields.get(part),
+            Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+            _ => None,
+        })
     }
 
     /// The fields, in order.

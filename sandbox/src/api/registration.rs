@@ -1,14 +1,14 @@
-//! The webhooks of Capstan for sets, as `capstan manifests webhooks` registers them: which requests
-//! the API server sends to them, and what it answers while it cannot reach them.
+//! The webhooks of Capstan for sets, or those for ControlPlanes, as `capstan manifests webhooks`
+//! registers them: which requests the API server sends to them, and what it answers while it cannot
+//! reach them.
 //!
-//! `tests/fidelity` compares it with a real API server.
+//! `tests/fidelity` compares those for sets with a real API server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use capstan_core::admission::Phase;
-use capstan_core::api::machine_openshift_io::NAMESPACE;
-use capstan_core::api::machine_openshift_io::control_plane_machine_set::FINALIZER;
+use capstan_core::api::machine_openshift_io::{NAMESPACE, control_plane, control_plane_machine_set};
 use capstan_core::model::{Edit, Operation, Stored};
 use serde_json::Value;
 
@@ -21,9 +21,36 @@ use super::store::{Admit, Api};
 /// What the API server reports when it cannot reach a webhook.
 pub const OUT_OF_REACH: &str = "failed calling webhook";
 
+/// The kind whose webhooks are registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judged {
+    /// ControlPlaneMachineSets.
+    Sets,
+    /// ControlPlanes.
+    ControlPlanes,
+}
+
+impl Judged {
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Sets => control_plane_machine_set::KIND,
+            Self::ControlPlanes => control_plane::KIND,
+        }
+    }
+
+    /// The finalizer without which the garbage collector deletes the machines.
+    fn finalizer(self) -> &'static str {
+        match self {
+            Self::Sets => control_plane_machine_set::FINALIZER,
+            Self::ControlPlanes => control_plane::FINALIZER,
+        }
+    }
+}
+
 /// The registered webhooks.
 #[derive(Debug)]
 pub struct Registration {
+    judged: Judged,
     capstan: Capstan,
     is_down: Arc<AtomicBool>,
     is_controller: fn(&str) -> bool,
@@ -31,9 +58,11 @@ pub struct Registration {
 
 impl Registration {
     /// The webhooks, which cannot be reached while `is_down` is set. `is_controller` says which
-    /// users are controllers of sets, by their names: their changes of metadata alone are exempt.
-    pub fn new(capstan: Capstan, is_down: Arc<AtomicBool>, is_controller: fn(&str) -> bool) -> Self {
+    /// users are controllers of the kind, by their names: their changes of metadata alone are
+    /// exempt.
+    pub fn new(judged: Judged, capstan: Capstan, is_down: Arc<AtomicBool>, is_controller: fn(&str) -> bool) -> Self {
         Self {
+            judged,
             capstan,
             is_down,
             is_controller,
@@ -46,10 +75,28 @@ impl Registration {
             Operation::Delete => phase == Phase::Validate && edit.namespace == NAMESPACE,
             Operation::Update => {
                 let is_metadata = (self.is_controller)(&edit.user.name) && keeps_spec(edit);
-                !is_metadata && !removes_finalizers(phase, edit)
+                !is_metadata && !self.removes_finalizers(phase, edit)
             }
             _ => true,
         }
+    }
+
+    /// Whether an object that is being deleted only loses finalizers. The validating pass reviews
+    /// the removal of the finalizer of the kind in its namespace.
+    fn removes_finalizers(&self, phase: Phase, edit: &Edit<'_>) -> bool {
+        let Some((old, new)) = edit.old.zip(edit.object) else {
+            return false;
+        };
+        let (before, after) = (finalizers(old), finalizers(new));
+        let is_own = |name: &Value| name == self.judged.finalizer();
+        let is_reviewed = phase == Phase::Validate
+            && edit.namespace == NAMESPACE
+            && before.iter().any(is_own)
+            && !after.iter().any(is_own);
+        old.at("metadata.deletionTimestamp").is_some()
+            && keeps_spec(edit)
+            && after.iter().all(|name| before.contains(name))
+            && !is_reviewed
     }
 }
 
@@ -64,27 +111,9 @@ fn finalizers(object: &dyn Stored) -> &[Value] {
     list.map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Whether an object that is being deleted only loses finalizers. The validating pass reviews the
-/// removal of the finalizer of the set in its namespace.
-fn removes_finalizers(phase: Phase, edit: &Edit<'_>) -> bool {
-    let Some((old, new)) = edit.old.zip(edit.object) else {
-        return false;
-    };
-    let (before, after) = (finalizers(old), finalizers(new));
-    let is_of_set = |name: &Value| name == FINALIZER;
-    let is_reviewed = phase == Phase::Validate
-        && edit.namespace == NAMESPACE
-        && before.iter().any(is_of_set)
-        && !after.iter().any(is_of_set);
-    old.at("metadata.deletionTimestamp").is_some()
-        && keeps_spec(edit)
-        && after.iter().all(|name| before.contains(name))
-        && !is_reviewed
-}
-
 impl Admit for Registration {
     fn asks(&self, kind: &Kind, part: Part) -> bool {
-        self.capstan.asks(kind, part)
+        kind.kind == self.judged.kind() && self.capstan.asks(kind, part)
     }
 
     fn judge(

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::api::Admit;
 use crate::api::admission::Capstan;
-use crate::api::registration::Registration;
+use crate::api::registration::{Judged, Registration};
 use crate::api::{Api, Failure, Kind, Part};
 use crate::simulation::engine::world::World;
 use crate::simulation::machine_api::neighbours::Neighbours;
@@ -42,7 +42,12 @@ pub(crate) fn admission(state: &state::Webhook, exempts: bool, neighbours: Neigh
         true => |name| name.starts_with("capstan-") || name.starts_with("generator-"),
         false => |_| false,
     };
-    let capstan = Registration::new(Capstan::new(admission), Arc::clone(&state.is_down), is_controller);
+    let capstan = Registration::new(
+        Judged::Sets,
+        Capstan::new(admission),
+        Arc::clone(&state.is_down),
+        is_controller,
+    );
     Ok(Arc::new(Webhook {
         capstan,
         foreign: ForeignWebhooks::new(state, neighbours),

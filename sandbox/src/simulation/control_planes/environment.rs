@@ -1,25 +1,23 @@
 //! How the engine uses the environment: kinds, the controller, actors, seeded bugs, and invariants.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use anyhow::{Context as _, Result};
 use capstan::controllers::control_plane::{ControlPlanes, EtcdPort};
 use capstan::runtime::{Metrics, Shared, View};
-use capstan_core::admission::{Admission, Options as AdmissionOptions, Phase};
+use capstan_core::admission::{Admission, Options as AdmissionOptions};
 use capstan_core::api::config_openshift_io::cluster_operator;
 use capstan_core::api::config_openshift_io::feature_gate::FeatureGate;
 use capstan_core::api::core_v1::config_map::ETCD_NAMESPACE;
 use capstan_core::api::kinds::FEATURE_GATES;
 use capstan_core::api::objects::KindObjects;
-use capstan_core::model::{Edit, Stored};
 use k8s_openapi::api::core::v1::Event as KubernetesEvent;
 use prometheus_client::registry::Registry;
-use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::api::admission::Capstan;
-use crate::api::{Admit, Api, Failure, Kind, Options, Part};
+use crate::api::registration::{Judged, Registration};
+use crate::api::{Admit, Kind, Options, Part};
 use crate::simulation::engine::kinds::{CachedKind, ObjectKey, Typed};
 use crate::simulation::engine::options::Marks;
 use crate::simulation::engine::port::{Answer, Call};
@@ -39,45 +37,6 @@ use super::{kinds, objects};
 static METRICS: LazyLock<Metrics> = LazyLock::new(|| Metrics::register(&mut Registry::default()));
 static ADMISSION: LazyLock<Option<Arc<Admission>>> =
     LazyLock::new(|| Some(Arc::new(Admission::new(AdmissionOptions::default()).ok()?)));
-
-/// The webhook of ControlPlanes, which fails closed. Changes of metadata alone by the controller
-/// are exempt, as `webhooks/` registers it.
-struct Webhook {
-    capstan: Capstan,
-    is_down: Arc<AtomicBool>,
-}
-
-impl Admit for Webhook {
-    fn asks(&self, kind: &Kind, part: Part) -> bool {
-        kind.kind == "ControlPlane" && self.capstan.asks(kind, part)
-    }
-
-    fn judge(
-        &self,
-        api: &Api,
-        kind: &Kind,
-        phase: Phase,
-        edit: &Edit<'_>,
-        warnings: &mut Vec<String>,
-    ) -> Result<Option<Value>, Failure> {
-        if is_metadata_of_capstan(edit) {
-            return Ok(None);
-        }
-        if self.is_down.load(Ordering::Relaxed) {
-            let text = "failed calling webhook \"capstan\": connect: connection refused";
-            return Err(Failure::new(500, "InternalError", text.to_owned()));
-        }
-        self.capstan.judge(api, kind, phase, edit, warnings)
-    }
-}
-
-fn is_metadata_of_capstan(edit: &Edit<'_>) -> bool {
-    let (Some(old), Some(new)) = (edit.old, edit.object) else {
-        return false;
-    };
-    let old: &dyn Stored = old;
-    edit.user.name.starts_with("capstan-") && old.field("spec") == new.get("spec")
-}
 
 impl Environment for Plane {
     type Setup = Setup;
@@ -110,10 +69,12 @@ impl Environment for Plane {
         let admission = ADMISSION
             .clone()
             .context("compiling the admission rules that are built in")?;
-        Ok(Some(Arc::new(Webhook {
-            capstan: Capstan::new(admission),
-            is_down: Arc::clone(&self.webhook_is_down),
-        })))
+        Ok(Some(Arc::new(Registration::new(
+            Judged::ControlPlanes,
+            Capstan::new(admission),
+            Arc::clone(&self.webhook_is_down),
+            |name| name.starts_with("capstan-"),
+        ))))
     }
 
     fn installation(&self) -> Option<String> {
