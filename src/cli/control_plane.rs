@@ -12,6 +12,7 @@ use capstan_core::api::config_openshift_io::cluster_operator::ETCD;
 use capstan_core::api::core_v1::config_map::{self, ConfigMap, ETCD_ENDPOINTS, ETCD_NAMESPACE};
 use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, NAME};
 use capstan_core::api::machine_openshift_io::label;
+use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::control_plane::action::Plan;
 use capstan_core::control_plane::plan::plan as next_steps;
 use capstan_core::control_plane::preview::{Preview, preview};
@@ -45,7 +46,8 @@ pub(super) fn plan(snapshot: &Snapshot, voters: Option<BTreeSet<IpAddr>>, option
     let Some(object) = known.iter().find(named).or(known.first()) else {
         bail!("there must be a ControlPlane");
     };
-    let machines = snapshot.machines.clone().unwrap_or_default();
+    note_namespace(object, options);
+    let machines = machines_beside(object, snapshot, options);
     let labelled = machines
         .iter()
         .find_map(|machine| machine.metadata.labels.get(label::CLUSTER));
@@ -59,7 +61,6 @@ pub(super) fn plan(snapshot: &Snapshot, voters: Option<BTreeSet<IpAddr>>, option
             label::CLUSTER
         );
     };
-    note_namespace(object, options);
     let context = ParseContext {
         infrastructure,
         gates: options.gates(snapshot.feature_gate.as_deref()),
@@ -88,6 +89,22 @@ pub(super) fn plan(snapshot: &Snapshot, voters: Option<BTreeSet<IpAddr>>, option
     }
     let next = next_steps(&spec, &state);
     Ok(report(&spec, &state, &next, &preview(&spec, &state)))
+}
+
+/// The Machines in the namespace of a ControlPlane. The controller reads no others.
+fn machines_beside(object: &ControlPlane, snapshot: &Snapshot, options: &Options) -> Vec<Arc<Machine>> {
+    let home = object.metadata.namespace.as_deref().unwrap_or(&options.namespace);
+    let is_here = |machine: &Arc<Machine>| machine.metadata.namespace.as_deref().is_none_or(|of| of == home);
+    let all = snapshot.machines.iter().flatten().cloned();
+    let (here, elsewhere): (Vec<_>, Vec<_>) = all.partition(is_here);
+    if let Some(machine) = elsewhere.first() {
+        note(&format!(
+            "{} Machine(s), such as {}, are not in the namespace {home} and are left out",
+            elsewhere.len(),
+            machine.metadata.name()
+        ));
+    }
+    here
 }
 
 /// The plan of a ControlPlane beside a set that is Active: nothing, until a user acts.

@@ -1,11 +1,13 @@
 //! `capstan generate`: prints a ControlPlaneMachineSet or a ControlPlane for existing machines.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+use capstan_core::admission::Snapshot;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::machine_set::{self, MachineSet};
 use capstan_core::control_plane::generate::of_set;
@@ -55,7 +57,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         documents::read_distinct(&args.files)?
     };
-    let snapshot = documents::snapshot(&documents)?;
+    let mut snapshot = documents::snapshot(&documents)?;
+    one_namespace(&mut snapshot, &args.scope.namespace)?;
     let of_machine_api = |document: &&Document| {
         document.text("/kind") == machine_set::KIND && document.text("/apiVersion") == machine_set::API_VERSION
     };
@@ -101,4 +104,25 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .write_all(text.as_bytes())
         .context("writing the set")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Leaves out the Machines of other namespaces, if files contain those of several. One object
+/// describes the machines of one namespace.
+fn one_namespace(snapshot: &mut Snapshot, namespace: &str) -> anyhow::Result<()> {
+    let machines = snapshot.machines.iter().flatten();
+    let namespaces: BTreeSet<&str> = machines
+        .filter_map(|machine| machine.metadata.namespace.as_deref())
+        .collect();
+    if namespaces.len() < 2 {
+        return Ok(());
+    }
+    let list = Vec::from_iter(namespaces.iter().copied()).join(", ");
+    if !namespaces.contains(namespace) {
+        bail!("the Machines are in the namespaces {list}: --namespace must name one of them, not {namespace}");
+    }
+    documents::note(&format!(
+        "the Machines are in the namespaces {list}; only those in {namespace} are described"
+    ));
+    snapshot.keep_machines_of(namespace);
+    Ok(())
 }

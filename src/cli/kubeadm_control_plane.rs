@@ -123,13 +123,13 @@ fn page(state: &State, report: &Value) -> String {
         let _ = writeln!(page, "Note: {}", note.as_str().unwrap_or_default());
     }
     for step in list("next") {
-        let subject = ["machine", "member"].map(|key| text(&step, key)).join("");
-        let _ = writeln!(
-            page,
-            "Next: {} {subject}: {}",
-            text(&step, "action"),
-            text(&step, "because")
-        );
+        let words = ["action", "machine", "member"].map(|key| text(&step, key));
+        let words: Vec<&str> = words
+            .iter()
+            .map(String::as_str)
+            .filter(|word| !word.is_empty())
+            .collect();
+        let _ = writeln!(page, "Next: {}: {}", words.join(" "), text(&step, "because"));
     }
     page
 }

@@ -19,6 +19,7 @@ mod bundle;
 mod chart;
 
 use super::cluster::{Authority, Enforcement, namespace};
+use super::documents;
 use crate::manifests::{self, Component};
 
 /// Print the manifests to install, for `kubectl apply -f -`.
@@ -393,6 +394,13 @@ pub(super) enum What {
 /// A file cannot be written.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let files = Installation::new(&args.feature, &args.choices).files(args.what)?;
+    if files.is_empty() {
+        let features: Vec<&str> = args.feature.iter().map(|feature| feature.name()).collect();
+        documents::note(&format!(
+            "no manifests of this kind belong to --feature {}, so nothing is printed",
+            features.join(",")
+        ));
+    }
     match &args.out {
         Some(folder) => {
             std::fs::create_dir_all(folder).with_context(|| format!("creating the folder {}", folder.display()))?;

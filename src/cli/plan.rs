@@ -88,10 +88,15 @@ impl Args {
         }
     }
 
-    /// Notes that files contain no Machine of the namespace. The plan of a set without machines
-    /// advises to delete the set.
+    /// Notes that files contain no Machine in the namespace of the set. The plan of a set without
+    /// machines advises to delete the set.
     fn note_no_machines(&self, documents: &[Document]) {
-        let namespace = self.scope.namespace.as_str();
+        let is_set = |document: &&Document| document.key().0 == control_plane_machine_set::KIND;
+        let of_set = documents.iter().find(is_set).map_or("", |set| set.key().1);
+        let namespace = match of_set {
+            "" => self.scope.namespace.as_str(),
+            namespace => namespace,
+        };
         let is_kind = |document: &Document, kind| document.identity().starts_with(&[machine_openshift_io::GROUP, kind]);
         let is_here = |document: &Document| ["", namespace].contains(&document.key().1);
         let is_told = |document: &Document| {

@@ -120,3 +120,26 @@ fn v93_a_plan_beside_an_active_set_takes_no_step_and_says_why() {
     let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(report["rollout"], json!([]), "{report}");
 }
+
+#[test]
+fn w186_machines_of_another_namespace_are_not_those_of_a_control_plane() {
+    let objects = [vec![control_plane(3)], cluster("3 members are available")].concat();
+    let mut foreign: Vec<Value> = objects
+        .iter()
+        .filter(|object| object["kind"] == "Machine")
+        .cloned()
+        .collect();
+    assert_eq!(foreign.len(), 3);
+    for machine in &mut foreign {
+        machine["metadata"]["namespace"] = json!("other");
+        machine["metadata"]["name"] = json!(format!("stage-{}", machine["metadata"]["name"].as_str().unwrap()));
+    }
+    let plan = |objects: &[Value]| {
+        let output = capstan(&["plan", "-o", "json", "-f", "-"], &list(objects));
+        (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output))
+    };
+    let (alone, _) = plan(&objects);
+    let (beside, notes) = plan(&[objects, foreign].concat());
+    assert_eq!(alone, beside);
+    assert!(notes.contains("3 Machine(s), such as stage-"), "{notes}");
+}

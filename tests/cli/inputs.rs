@@ -147,6 +147,15 @@ fn v51_an_identity_that_no_user_has_is_refused() {
 }
 
 #[test]
+fn w191_manifests_without_content_have_a_note() {
+    let output = capstan(&["manifests", "webhooks", "--feature", "controllers"], "");
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(stdout(&output), "");
+    let note = "note: no manifests of this kind belong to --feature controllers";
+    assert!(stderr(&output).starts_with(note), "{}", stderr(&output));
+}
+
+#[test]
 fn v52_every_flag_for_a_namespace_takes_names_of_namespaces_only() {
     for (command, flags) in [
         (vec!["manifests", "all"], vec!["--namespace", "--cluster-api-namespace"]),

@@ -364,6 +364,32 @@ fn w128_uninstall_reports_an_owner_of_machines_before_it_deletes_the_controllers
     }
 }
 
+#[test]
+fn w188_uninstall_keeps_the_controller_of_a_kubeadm_control_plane_that_is_being_deleted() {
+    let finalizer = "kubeadm.controlplane.cluster.x-k8s.io";
+    let with = |object: Value| {
+        let path = "controlplane.cluster.x-k8s.io/v1beta2/kubeadmcontrolplanes";
+        let stub = cluster(vec![
+            namespace(),
+            deployment("capstan-kubeadm-control-plane"),
+            list(path, &[object]),
+        ]);
+        run(&stub, &["uninstall", "--yes", "--wait", "0s"])
+    };
+    let mut object = held("cp", &[finalizer]);
+    let (_, text, error) = with(object.clone());
+    assert!(text.contains("Deployment"), "{text}{error}");
+    object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let (code, text, error) = with(object.clone());
+    assert_eq!(code, Some(1), "{text}{error}");
+    let report = "KubeadmControlPlane openshift-machine-api/cp: it is being deleted, and only its controller ends that";
+    assert!(text.contains(report), "{text}");
+    assert!(!text.contains("Deployment"), "{text}");
+    object["metadata"]["finalizers"] = json!(["other"]);
+    let (_, text, error) = with(object);
+    assert!(text.contains("Deployment"), "{text}{error}");
+}
+
 /// A cluster with objects that have the finalizer of the sync controller, and a Deployment of
 /// OpenShift's sync controller with this number of replicas.
 fn with_mirrors(replicas: u32) -> Stub {

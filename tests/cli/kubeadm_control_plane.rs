@@ -360,3 +360,18 @@ fn w156_objects_of_other_namespaces_have_a_note_whatever_their_kind() {
         assert!(error.contains(&format!("do not belong to it: {title}")), "{error}");
     }
 }
+
+#[test]
+fn w192_the_next_step_names_the_machine_and_its_member_apart() {
+    let mut objects = objects();
+    let is_first = |object: &&mut Value| object["metadata"]["name"] == "m-0";
+    let machine = objects.iter_mut().find(is_first).unwrap();
+    let metadata = &mut machine["metadata"];
+    metadata["deletionTimestamp"] = json!("2026-06-01T11:00:00Z");
+    metadata["finalizers"] = json!(["machine.cluster.x-k8s.io"]);
+    metadata["annotations"] = json!({"pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup": ""});
+    let conditions = machine["status"]["conditions"].as_array_mut().unwrap();
+    conditions.push(json!({"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook"}));
+    let text = run(&["status"], &objects);
+    assert!(text.contains(" m-0 n-0: machine m-0 is drained"), "{text}");
+}

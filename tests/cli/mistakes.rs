@@ -195,16 +195,21 @@ fn w181_machines_of_another_namespace_are_not_those_of_a_set() {
     let elsewhere = machines.replace("namespace: openshift-machine-api", "namespace: other");
     assert_ne!(machines, elsewhere);
     let set = folder.file("set.yaml", include_str!("../fixtures/aws/set.yaml"));
-    let checked = |machines: &str| {
+    let checked = |machines: &str, flags: &[&str]| {
         let machines = folder.file("machines.yaml", machines);
         let arguments = ["check", set.to_str().unwrap(), "--with", machines.to_str().unwrap()];
-        let output = capstan(&arguments, "");
+        let output = capstan(&[&arguments, flags].concat(), "");
         (output.status.code(), stdout(&output))
     };
-    assert_eq!(checked(machines).0, Some(0));
-    let (code, text) = checked(&elsewhere);
-    assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("cpms-replicas-match-machines"), "{text}");
+    assert_eq!(checked(machines, &[]).0, Some(0));
+    let both = format!("{machines}\n---\n{elsewhere}");
+    assert_eq!(checked(&both, &[]).0, Some(0));
+    // It is not known whether the namespace of the set has Machines.
+    for flags in [&["--strict"][..], &["--strict", "--operation", "delete"]] {
+        let (code, text) = checked(&elsewhere, flags);
+        assert_eq!(code, Some(1), "{text}");
+        assert!(text.contains("not checked"), "{text}");
+    }
 }
 
 #[test]
@@ -229,9 +234,51 @@ fn w184_a_plan_of_a_set_notes_that_the_machines_are_missing() {
     let note = "the files contain no Machine in the namespace openshift-machine-api";
     let plan = |objects: &[Value]| stderr(&capstan(&["plan", "-f", "-"], &list(objects)));
     assert!(plan(&[set()]).contains(note));
+    let mut elsewhere = set();
+    elsewhere["metadata"]["namespace"] = json!("other");
+    let machines = (0..3).map(|index| machine(index, "a"));
+    let beside: Vec<Value> = machines
+        .chain([elsewhere, json!({"apiVersion": "v1", "kind": "NodeList", "items": []})])
+        .collect();
+    assert!(
+        plan(&beside).contains("no Machine in the namespace other"),
+        "{}",
+        plan(&beside)
+    );
     let none = json!({"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineList", "items": []});
     let told = capstan(&["plan", "-f", "-"], &format!("{}\n---\n{none}", set()));
     assert!(!stderr(&told).contains(note), "{}", stderr(&told));
+}
+
+#[test]
+fn w190_the_owner_of_machines_in_a_manifest_needs_no_uid() {
+    let folder = Folder::new();
+    let mut owner = set();
+    let metadata = owner["metadata"].as_object_mut().unwrap();
+    metadata.remove("uid");
+    metadata.remove("finalizers");
+    let checked = |name: &str| {
+        let reference = json!({"apiVersion": "machine.openshift.io/v1", "kind": "ControlPlaneMachineSet",
+            "name": name, "uid": "u-1", "controller": true});
+        let machines: Vec<Value> = (0..3)
+            .map(|index| {
+                let mut machine = machine(index, "a");
+                machine["metadata"]["ownerReferences"] = json!([reference]);
+                machine
+            })
+            .collect();
+        let machines = folder.objects("machines.json", &machines);
+        let set = folder.objects("set.json", &[owner.clone()]);
+        let output = capstan(
+            &["check", "--operation", "delete", path(&set), "--with", path(&machines)],
+            "",
+        );
+        (output.status.code(), stdout(&output))
+    };
+    let (code, text) = checked("cluster");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("the set owns 3 machine(s)"), "{text}");
+    assert_eq!(checked("other").0, Some(0));
 }
 
 #[test]

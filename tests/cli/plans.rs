@@ -278,3 +278,23 @@ fn a_status_as_html_is_one_file_with_the_rollout() {
     assert_eq!(followed.status.code(), Some(2));
     assert!(stderr(&followed).contains("capstan dashboard"), "{}", stderr(&followed));
 }
+
+#[test]
+fn w187_a_generated_set_describes_the_machines_of_one_namespace() {
+    let machines = include_str!("../fixtures/aws/machines.yaml");
+    let others = machines
+        .replace("namespace: openshift-machine-api", "namespace: other")
+        .replace("m6i.xlarge", "m5.large");
+    let both = format!("{machines}\n---\n{others}");
+    let generate = |namespace: &str| capstan(&["generate", "-n", namespace, "-f", "-"], &both);
+    let output = generate("openshift-machine-api");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(text.contains("m6i.xlarge") && !text.contains("m5.large"), "{text}");
+    assert!(
+        stderr(&output).contains("only those in openshift-machine-api"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(generate("foo").status.code(), Some(2));
+}

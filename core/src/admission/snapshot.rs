@@ -163,11 +163,14 @@ impl Snapshot {
     }
 
     /// Removes the Machines of other namespaces: the caches of a server contain only those of the
-    /// namespace of the Machine API. A Machine without a namespace stays.
+    /// namespace of the Machine API. A Machine without a namespace stays. If all Machines are those
+    /// of other namespaces, it is not known which ones exist.
     pub fn keep_machines_of(&mut self, namespace: &str) {
-        let is_kept = |machine: &Arc<Machine>| machine.metadata.namespace.as_deref().is_none_or(|of| of == namespace);
-        if let Some(machines) = &mut self.machines {
-            machines.retain(is_kept);
+        let Some(machines) = &mut self.machines else { return };
+        let had_some = !machines.is_empty();
+        machines.retain(|machine| machine.metadata.namespace.as_deref().is_none_or(|of| of == namespace));
+        if had_some && machines.is_empty() {
+            self.machines = None;
         }
     }
 

@@ -5,6 +5,9 @@
 
 use capstan_core::admission::Feature;
 use capstan_core::api::cluster_x_k8s_io;
+use capstan_core::api::controlplane_cluster_x_k8s_io::{
+    API_VERSION, FINALIZER as FINALIZER_OF_CONTROL_PLANE, kubeadm_control_plane,
+};
 use capstan_core::api::infrastructure_cluster_x_k8s_io::{self as infrastructure, PLATFORMS};
 use capstan_core::api::kind::KindInfo;
 use capstan_core::api::kinds;
@@ -12,7 +15,7 @@ use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::authority::FINALIZER;
 use capstan_core::control_plane::hook::{HOOK, is_hooked};
 use kube::Client;
-use kube::api::{ApiResource, GroupVersionKind, ListParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -69,6 +72,10 @@ impl Held {
             unknown(report, &error);
             (false, 0)
         });
+        let is_blocking = match removes(Feature::KubeadmControlPlaneControllers) {
+            true => deleted_control_planes(client, report).await || is_blocking,
+            false => is_blocking,
+        };
         let mirrored = mirrored(client).await.unwrap_or_else(|error| {
             unknown(report, &error);
             None
@@ -160,6 +167,32 @@ async fn machines(
         .any(|(_, feature)| *feature == Feature::ControlPlaneControllers);
     let hooked = machines.iter().filter(|machine| hooks && is_hooked(machine)).count();
     Ok((is_blocking, hooked))
+}
+
+/// Reports the KubeadmControlPlanes that are being deleted. Whether there is one: only its
+/// controller removes the hooks of its Machines and its finalizer.
+async fn deleted_control_planes(client: &Client, report: &mut Report) -> bool {
+    let all = named(API_VERSION, kubeadm_control_plane::KIND, "", "");
+    // A cluster without the CRD has no control planes.
+    let Ok(list) = installed::api(client, &all).list(&ListParams::default()).await else {
+        return false;
+    };
+    let is_held = |object: &&DynamicObject| {
+        let mut finalizers = object.metadata.finalizers.iter().flatten();
+        object.metadata.deletion_timestamp.is_some() && finalizers.any(|name| name == FINALIZER_OF_CONTROL_PLANE)
+    };
+    let deleted: Vec<&DynamicObject> = list.items.iter().filter(is_held).collect();
+    for object in &deleted {
+        let [namespace, name] =
+            [&object.metadata.namespace, &object.metadata.name].map(|field| field.as_deref().unwrap_or_default());
+        report.fail(
+            SECTION,
+            format!("{} {namespace}/{name}", kubeadm_control_plane::KIND),
+            "it is being deleted, and only its controller ends that, so nothing is deleted",
+            "Wait until it is gone. If no controller of Capstan runs, start that of Cluster API, and wait.",
+        );
+    }
+    !deleted.is_empty()
 }
 
 /// Reports the owners of machines. Whether one of them is being deleted.

@@ -4,6 +4,8 @@
 //! The controllers release the machines, and then remove the finalizer. This module must never let
 //! anyone else remove it while a machine still has the object as its owner.
 
+use serde_json::Value;
+
 use super::lookup::Lookup;
 use crate::api::meta::OwnerReference;
 use crate::model::{Edit, Operation, Propagation, RuleInfo, Stored, Verdict, Violation, ViolationKind};
@@ -94,14 +96,19 @@ impl Finalizer {
 
     /// The number of machines that an object owns; `None` if it owns none, or if nothing is known.
     fn owned(&self, owner: &dyn Stored, lookup: &Lookup<'_>, rule: &str, verdict: &mut Verdict) -> Option<usize> {
-        let uid = owner.at("metadata.uid")?;
-        let uid = uid.as_str()?;
+        let text = |path: &str| owner.at(path).and_then(Value::as_str);
+        let (uid, kind, name) = (text("metadata.uid"), text("kind"), text("metadata.name"));
         let Some(machines) = lookup.machines else {
             let why = "the garbage collector deletes the machines that the object owns";
             lookup.unknown(verdict, rule, PATH, "the Machines", why);
             return None;
         };
-        let is_owned = |owners: &[OwnerReference]| owners.iter().any(|owner| owner.uid == uid);
+        // A manifest has no uid.
+        let is_owner = |owner: &OwnerReference| match uid {
+            Some(uid) => owner.uid == uid,
+            None => Some(owner.kind.as_str()) == kind && Some(owner.name.as_str()) == name,
+        };
+        let is_owned = |owners: &[OwnerReference]| owners.iter().any(is_owner);
         let owned = machines
             .iter()
             .filter(|machine| is_owned(&machine.metadata.owner_references));

@@ -134,3 +134,28 @@ fn v304_conditions_without_a_field_do_not_hide_the_spec() {
     let refused = found(&external, Some(&old), "", |edit| validate(edit, None, Gates::default()));
     assert!(!refused.is_empty(), "the kind of etcd does not change");
 }
+
+#[test]
+fn w189_a_stored_object_that_cannot_be_read_has_a_warning() {
+    let old = with(&valid(), &[("/spec/replicas", json!("five"))]);
+    let warnings = |old: &Value| {
+        let mut warnings = Vec::new();
+        let _ = found(&valid(), Some(old), "", |edit| {
+            let verdict = validate(edit, None, Gates::default());
+            warnings.extend(
+                verdict
+                    .warnings
+                    .iter()
+                    .map(|warning| (warning.text.clone(), warning.not_judged)),
+            );
+            verdict
+        });
+        warnings
+    };
+    assert_eq!(warnings(&valid()), []);
+    let found = warnings(&old);
+    let [(text, true)] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert!(text.contains("the stored object cannot be read"), "{text}");
+}
