@@ -12,6 +12,7 @@ pub(super) fn action(reason: &str) -> Option<&'static str> {
         "AllMachinesDeleting" => "Wait for a new machine, or delete the Cluster.",
         "ExcessIndexes" => "Delete the machines that should not be there.",
         "ExcessUpdatedReplicas" => "Delete all machines but one of each index.",
+        "EtcdMoved" => "Restore the etcd of the spec.",
         "FailedReplacement" => "Correct the cause, then delete the failed machine.",
         "FailureDomainUnusable" | "InvalidFailureDomain" => "Correct the failure domains.",
         "ForeignMachine" => "Remove the owner reference of the other controller.",
@@ -35,6 +36,7 @@ pub(super) fn action(reason: &str) -> Option<&'static str> {
         "UnmanagedNodes" => "Remove the nodes without a machine, or give them machines.",
         "UnparsableObjects" | "UnreadableControlPlane" => "Correct or remove what cannot be read.",
         "UnreadablePendingCreations" => "Wait five minutes, then remove the annotation.",
+        "VersionLowered" => "Raise the version to that of the machines.",
         _ => return None,
     })
 }

@@ -136,8 +136,11 @@ fn own_fields(state: &State, configuration: &mut Map<String, Value>, format: For
 }
 
 /// Sets the options of etcd. The folder of the data stays if the spec names none: a member would
-/// lose its data.
+/// lose its data. Nothing changes while the spec names another etcd than that of the machines.
 fn etcd(state: &State, configuration: &mut Map<String, Value>, spec: &Value, format: Format) {
+    if !state.with_another_etcd().is_empty() {
+        return;
+    }
     let wanted = |kind: &str| spec.pointer(&format!("/etcd/{kind}")).cloned();
     within(configuration, "etcd", |stored| {
         if !state.is_etcd_managed() {

@@ -40,10 +40,6 @@ pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
     }
     // kubeadm adds the member of a machine before etcd runs there, perhaps after its Node exists.
     let joining: Vec<&str> = machines_without_member(state, &members);
-    // The member may be that of such a machine, under another name (V303).
-    if !joining.is_empty() && !member.is_empty() && !is_known_to_fail(state, member) {
-        return None;
-    }
     let unnamed = members.iter().filter(|member| member.name.is_empty()).count();
     if member.is_empty() && unnamed <= joining.len() {
         let message = format!(
@@ -65,12 +61,6 @@ pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
     Some(Ok(removal(state, member, because)))
 }
 
-/// Whether an observer or a file says that a member does not work.
-fn is_known_to_fail(state: &State, member: &str) -> bool {
-    let mut reported = state.reported.iter().flat_map(|reported| &reported.members);
-    reported.any(|there| there.name == member && there.healthy == Some(false))
-}
-
 /// The removal of a member that does not answer and that may be the member of a machine which never
 /// got a Node. The health check gave up every such machine, and the machine cannot be replaced: no
 /// machine can join beside this member (V297).
@@ -80,13 +70,16 @@ pub(super) fn of_given_up_machine(state: &State) -> Option<Step> {
     if !nodeless.all(|machine| machine.needs_remediation() && !machine.is_deleting()) {
         return None;
     }
-    let reported = || state.reported.iter().flat_map(|reported| &reported.members);
     let is_silent = |member: &ReportedMember| member.healthy == Some(false) && !member.name.is_empty();
     // Beside another member without a machine, it is not known which machines are in use.
-    if !reported().all(|member| is_silent(member) || state.has_machine_of(&member.name)) {
+    if !state
+        .reported_members()
+        .all(|member| is_silent(member) || state.has_machine_of(&member.name))
+    {
         return None;
     }
-    let names = reported()
+    let names = state
+        .reported_members()
         .filter(|member| is_silent(member))
         .map(|member| member.name.as_str());
     let unused = names.filter(|name| !state.has_machine_of(name) && !state.used_nodes.contains(*name));
@@ -332,11 +325,15 @@ fn leaders_without(state: &State, machine: &MachineState, member: Option<&str>) 
     }
     let stays = |other: &MachineState| !other.is_deleting() || other.has(PRE_TERMINATE_HOOK);
     let is_candidate = |other: &&MachineState| other.member.is_some() && stays(other) && other.name() != machine.name();
+    let fails = |other: &MachineState| {
+        let mut reported = state.reported_members();
+        reported.any(|member| Some(&member.name) == other.member.as_ref() && member.healthy == Some(false))
+    };
     let mut others: Vec<&MachineState> = state.machines.iter().filter(is_candidate).collect();
     others.sort_by_key(|other| {
         (
             other.is_deleting(),
-            !other.is_true(condition::ETCD_MEMBER),
+            fails(other) || !other.is_true(condition::ETCD_MEMBER),
             !other.is_true(condition::HEALTH_CHECK_SUCCEEDED),
             !other.is_current(),
             std::cmp::Reverse(other.machine.metadata.creation_timestamp),

@@ -59,7 +59,8 @@ pub fn plan(state: &State, now: Timestamp) -> Plan {
         plan.degraded.push(foreign(state));
         return plan;
     }
-    if let Some(reason) = strayed(state).or_else(|| machines_missing(state)) {
+    let stops = strayed(state).or_else(|| etcd_moved(state));
+    if let Some(reason) = stops.or_else(|| machines_missing(state)) {
         plan.degraded.push(reason);
         return plan;
     }
@@ -89,6 +90,9 @@ fn decide(state: &State, now: Timestamp, plan: &mut Plan) {
         Some(Ok(step)) => return plan.steps.push(step),
         Some(Err(wait)) => plan.waits.push(wait),
         None => {}
+    }
+    if let Some(reason) = scale::version_lowered(state) {
+        return plan.degraded.push(reason);
     }
     match remediation::decide(state, now, membership::needs_repair(state, now)) {
         Decision::Nothing => {}
@@ -214,6 +218,23 @@ fn strayed(state: &State) -> Option<Degradation> {
              also be deleted",
             state.strayed.len(),
             state.strayed.join(", ")
+        ),
+    })
+}
+
+/// A new machine would use another etcd than the machines that exist, and a rollout would end with
+/// the loss of the data. The webhook refuses such a change, and can be down.
+fn etcd_moved(state: &State) -> Option<Degradation> {
+    let machines = state.with_another_etcd();
+    let (wanted, present) = match state.wants_external_etcd() {
+        true => ("an external etcd", "run etcd themselves"),
+        false => ("no external etcd", "use an external etcd"),
+    };
+    (!machines.is_empty()).then(|| Degradation {
+        reason: "EtcdMoved",
+        message: format!(
+            "the spec names {wanted}, and machines {present}: {}. New machines would not have their data, so nothing is              changed. Restore spec.kubeadmConfigSpec.clusterConfiguration.etcd; to move the data, create another cluster",
+            machines.join(", ")
         ),
     })
 }

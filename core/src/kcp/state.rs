@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::observed::{EtcdMembers, Observed, ReportedMember, cluster_name};
 use super::outdated::{Difference, Parts, Wanted, differences};
-use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::KubeadmConfigSpec;
+use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::{ClusterConfiguration, KubeadmConfigSpec};
 use crate::api::cluster_x_k8s_io::control_plane::{Cluster, Machine, MachineCondition};
 use crate::api::cluster_x_k8s_io::{annotation, label};
 use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
@@ -79,6 +79,8 @@ pub struct MachineState {
     /// Whether its Node must have the taint of control plane machines. False without a
     /// KubeadmConfig, because the configuration is unknown then.
     pub expects_taint: bool,
+    /// Whether it was created for an external etcd; `None` if no object of the machine says it.
+    pub has_external_etcd: Option<bool>,
     /// How long the observer has seen it being deleted. `None`: a clock decides.
     pub leaving_for: Option<SignedDuration>,
 }
@@ -200,7 +202,7 @@ impl State {
         let control_plane = observed.control_plane.clone();
         let cluster_name = cluster_name(&control_plane);
         let referred = referred(observed.cluster.as_deref(), control_plane.metadata.name());
-        let mut state = Self {
+        let state = Self {
             failure_domains: failure_domains(observed.cluster.as_deref()),
             cluster: observed.cluster.clone().filter(|_| referred.is_none()),
             referred,
@@ -213,13 +215,10 @@ impl State {
             used_nodes: BTreeSet::new(),
             serving_nodes: BTreeSet::new(),
             remains: BTreeSet::new(),
-            reported: observed.etcd.clone(),
+            reported: None,
             control_plane,
             cluster_name,
         };
-        if !state.is_etcd_managed() {
-            state.reported = None;
-        }
         let labels = |machine: &Machine| {
             let labels = &machine.metadata.labels;
             let cluster = labels.get(label::CLUSTER).or(Some(&machine.spec.cluster_name));
@@ -259,7 +258,7 @@ impl State {
         }
         workers.extend(observed.machine_pools.iter().cloned());
         let used_nodes = used_nodes(observed, &owned);
-        Self {
+        let state = Self {
             used_nodes,
             serving_nodes: serving_nodes(observed),
             remains: remains(observed),
@@ -269,6 +268,10 @@ impl State {
             strayed,
             orphans,
             workers,
+            ..state
+        };
+        Self {
+            reported: observed.etcd.clone().filter(|_| state.is_etcd_managed()),
             ..state
         }
     }
@@ -317,10 +320,28 @@ impl State {
         initialization.control_plane_initialized == Some(true)
     }
 
-    /// Whether etcd runs on the machines.
+    /// Whether etcd runs on the machines. The machines decide, because a spec that was changed
+    /// while the webhook was down does not move etcd (V306).
     pub fn is_etcd_managed(&self) -> bool {
+        let mut known = self.machines.iter().filter_map(|machine| machine.has_external_etcd);
+        match known.next() {
+            Some(is_external) => !is_external || known.any(|is_external| !is_external),
+            None => !self.wants_external_etcd(),
+        }
+    }
+
+    /// Whether the spec names an external etcd.
+    pub(super) fn wants_external_etcd(&self) -> bool {
         let kubeadm = &self.control_plane.spec.kubeadm_config_spec;
-        !kubeadm.cluster_configuration.has_external_etcd()
+        kubeadm.cluster_configuration.has_external_etcd()
+    }
+
+    /// The machines whose etcd is not where the spec says.
+    pub(super) fn with_another_etcd(&self) -> Vec<&str> {
+        let wanted = self.wants_external_etcd();
+        let machines = self.machines.iter();
+        let differ = machines.filter(|machine| machine.has_external_etcd.is_some_and(|known| known != wanted));
+        differ.map(MachineState::name).collect()
     }
 
     /// The conditions of a machine that works.
@@ -348,6 +369,11 @@ impl State {
     pub fn is_paused(&self) -> bool {
         let by_cluster = self.cluster.as_ref().is_some_and(|cluster| cluster.spec.paused);
         by_cluster || self.annotation(annotation::PAUSED).is_some()
+    }
+
+    /// The etcd members as they were reported; none if they are unknown.
+    pub(super) fn reported_members(&self) -> impl Iterator<Item = &ReportedMember> {
+        self.reported.iter().flat_map(|reported| &reported.members)
     }
 
     /// Whether an etcd member is that of a machine whose Node is known.
@@ -383,12 +409,11 @@ impl State {
     /// were never written (V132). So the status of the Cluster, a machine with a Node, an etcd
     /// member (V298), and a machine that etcd needed (V300) prove it too.
     pub(super) fn has_data(&self) -> bool {
-        let is_used =
-            |machine: &MachineState| machine.node().is_some() || machine.member.is_some() || machine.has(REQUIRED);
-        let has_members = self
-            .reported
-            .as_ref()
-            .is_some_and(|reported| !reported.members.is_empty());
+        let is_used = |machine: &MachineState| {
+            let is_marked = machine.has(REQUIRED) || machine.is_true(condition::ETCD_MEMBER);
+            machine.node().is_some() || machine.member.is_some() || is_marked
+        };
+        let has_members = self.reported_members().next().is_some();
         let is_known = self.is_initialized() || self.cluster_is_initialized();
         is_known || has_members || self.machines.iter().any(is_used)
     }
@@ -451,12 +476,22 @@ impl State {
 /// have lost their labels or their owner. Empty while they may be the members of machines that have
 /// no Node yet, and if etcd is external.
 pub(super) fn members_without_machine(state: &State) -> Vec<&str> {
-    let reported = state.reported.iter().flat_map(|reported| &reported.members);
+    let reported = state.reported_members();
     let has_machine = |name: &str| {
         let mut machines = state.machines.iter();
         machines.any(|machine| machine.node() == Some(name) || machine.member.as_deref() == Some(name))
     };
-    let works = |member: &&ReportedMember| member.healthy == Some(true) || state.used_nodes.contains(&member.name);
+    // Without a member of its own, a machine may have one under another name, unless it is known
+    // that the member does not work (V303).
+    let lacks_member = state.machines.iter().any(|machine| {
+        let is_listed = |name: &str| state.reported_members().any(|member| member.name == name);
+        let leaves = machine.is_deleting() && !machine.has(PRE_TERMINATE_HOOK);
+        !leaves && machine.member.as_deref().is_some_and(|name| !is_listed(name))
+    });
+    let works = |member: &&ReportedMember| {
+        let may_work = member.healthy == Some(true) || (member.healthy.is_none() && lacks_member);
+        may_work || state.used_nodes.contains(&member.name)
+    };
     let working = reported.filter(|member| !member.name.is_empty()).filter(works);
     let names: Vec<&str> = working.map(|member| member.name.as_str()).collect();
     let names: Vec<&str> = names.into_iter().filter(|name| !has_machine(name)).collect();
@@ -475,7 +510,7 @@ pub(super) fn possible_members<'a>(machine: &'a MachineState, state: &'a State) 
     if let Some(member) = machine.member.as_deref() {
         return vec![member];
     }
-    let reported = state.reported.iter().flat_map(|reported| &reported.members);
+    let reported = state.reported_members();
     let unknown = reported.filter(|member| !state.has_machine_of(&member.name));
     let unknown: Vec<&ReportedMember> = unknown.collect();
     let learns = |member: &ReportedMember| member.learner || member.name.is_empty();
@@ -594,8 +629,25 @@ fn machine_state(
         has_instance: provider_id.is_some(),
         kubelet_version: reported.map(str::to_owned),
         expects_taint: config.is_some_and(|config| expects_taint(&config.spec)),
+        has_external_etcd: has_external_etcd(machine, config.map(|config| &config.spec)),
         leaving_for: observed.leaving.get(machine.metadata.uid()).copied(),
     }
+}
+
+/// Whether a machine was created for an external etcd. The configuration of a machine that joined
+/// may lack the part for the cluster. Only a machine with its own etcd has conditions about etcd.
+fn has_external_etcd(machine: &Machine, config: Option<&KubeadmConfigSpec>) -> Option<bool> {
+    let says = |config: &&KubeadmConfigSpec| {
+        let joins = config.join_configuration.control_plane.is_some();
+        !joins || config.cluster_configuration != ClusterConfiguration::default()
+    };
+    if let Some(config) = config.filter(says) {
+        return Some(config.cluster_configuration.has_external_etcd());
+    }
+    let mut conditions = machine.status.conditions.iter();
+    let has_etcd =
+        conditions.any(|known| [condition::ETCD_MEMBER, condition::ETCD_POD].contains(&known.type_.as_str()));
+    has_etcd.then_some(false)
 }
 
 /// Whether a taint has a key and an effect.

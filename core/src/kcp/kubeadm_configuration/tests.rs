@@ -135,7 +135,13 @@ fn an_empty_configuration_gets_a_format_and_an_unknown_one_is_refused() {
 #[test]
 fn the_endpoints_of_external_etcd_are_written() {
     let external = json!({"endpoints": ["https://a"], "caFile": "/ca", "certFile": "/crt", "keyFile": "/key"});
-    let new = changed(&world("v1.30.0", json!({"etcd": {"external": external}})), STORED).unwrap();
+    let mut world = world("v1.30.0", json!({"etcd": {"external": external}}));
+    let refused = changed(&world, STORED).unwrap();
+    assert_eq!(refused["etcd"].get("external"), None, "V306: the machines run etcd");
+    for config in world.others.iter_mut().filter(|other| other["kind"] == "KubeadmConfig") {
+        config["spec"]["clusterConfiguration"]["etcd"] = json!({"external": external});
+    }
+    let new = changed(&world, STORED).unwrap();
     assert_eq!(new["etcd"]["external"], external);
 }
 

@@ -10,6 +10,7 @@ use crate::kcp::membership::{leaders_after, precondition};
 use crate::kcp::preflight::{self, Change};
 use crate::kcp::selection;
 use crate::kcp::state::{MachineState, State};
+use crate::kcp::version::Version;
 use crate::model::{Degradation, PAUSED_ROLLOUT, pauses_rollout};
 
 /// The fewest machines of a rollout that deletes before it creates.
@@ -73,6 +74,24 @@ pub(super) fn decide(state: &State, plan: &mut Plan) {
     } else {
         remove(state, plan);
     }
+}
+
+/// Machines with a higher version than the spec: the webhook refuses a downgrade, and can be down
+/// (V307).
+pub(super) fn version_lowered(state: &State) -> Option<Degradation> {
+    let version = &state.control_plane.spec.version;
+    let wanted = Version::tolerant(version)?;
+    let is_newer =
+        |machine: &&MachineState| Version::tolerant(&machine.machine.spec.version).is_some_and(|of| wanted < of);
+    let newer: Vec<&str> = state.machines.iter().filter(is_newer).map(MachineState::name).collect();
+    (!newer.is_empty()).then(|| Degradation {
+        reason: "VersionLowered",
+        message: format!(
+            "spec.version {version} is lower than the version of {}: Kubernetes and etcd do not support a downgrade, so \
+             no machine is created or deleted. Set spec.version to the highest version of the machines",
+            newer.join(", ")
+        ),
+    })
 }
 
 fn add(state: &State, plan: &mut Plan, because: String) {

@@ -5,6 +5,7 @@ use crate::kcp::desired::Bootstrap;
 use crate::kcp::samples::{World, now};
 use crate::model::PAUSED_ROLLOUT;
 
+mod bypassed;
 mod interference;
 mod lost_machines;
 mod properties;

@@ -482,13 +482,18 @@ fn v305_only_a_machine_with_the_hook_may_be_deleted_as_the_last_one() {
 
 /// A restore can lose all statuses, also while the managed cluster cannot be reached.
 #[test]
-fn v300_a_machine_that_etcd_needed_has_data() {
+fn v300_v308_a_machine_that_etcd_needed_or_whose_member_was_healthy_has_data() {
     let mut world = World::new("a");
     world.control_plane["status"] = json!({});
     world.without_node(0);
     world.unhealthy(0);
     world.etcd = None;
+    world.set(0, condition::ETCD_MEMBER, "Unknown");
     assert_eq!(decided(&world), "delete m-0 0");
+    let mut member = world.clone();
+    member.set(0, condition::ETCD_MEMBER, "True");
+    let kept = decided(&member);
+    assert!(kept.starts_with("impossible m-0: the only machine"), "V308: {kept}");
     world.annotate(0, crate::kcp::deletion::REQUIRED, "etcd would have no member");
     let decided = decided(&world);
     assert!(decided.starts_with("impossible m-0: the only machine"), "{decided}");

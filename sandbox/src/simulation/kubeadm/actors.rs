@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::invariants;
 use super::managed::{Instance, Managed, SimulatedClusters, Stage};
 use super::objects::{
-    HOOK, HOOKS, INSTANCES, NAME, NAMESPACE, PAUSED, PAUSED_ROLLOUT, annotations, cluster_status, conditions, has,
-    is_deleting, name, node_of, reports, template, text, version,
+    HOOK, HOOKS, INSTANCES, NAME, NAMESPACE, PAUSED, PAUSED_ROLLOUT, VERSIONS, annotations, cluster_status, conditions,
+    has, is_deleting, name, node_of, reports, template, text, version,
 };
 use crate::api::Object;
 use crate::simulation::declared::{Stored, Users};
@@ -136,10 +136,7 @@ impl Round<'_, '_> {
             }
             self.edit_control_plane(json!({ "spec": spec }));
         }
-        if self.happens(15) {
-            let step = self.users.random().below(6);
-            self.edit_control_plane(json!({"spec": {"version": version(step)}}));
-        }
+        self.edit_version();
         if self.happens(8) {
             let name = if self.users.random().permille(500) { "t1" } else { "t2" };
             let reference = template(name);
@@ -173,6 +170,36 @@ impl Round<'_, '_> {
         }
         if self.second > QUIET / 2 && self.happens(1) {
             self.users.delete(&KUBEADM_CONTROL_PLANES, NAMESPACE, NAME);
+        }
+    }
+
+    /// A user sets a version, which admission refuses if it is lower, or higher by more than one
+    /// minor version. Seldom, the webhook is down. A user that reads the condition corrects the
+    /// version.
+    fn edit_version(&mut self) {
+        let stored = self.stored();
+        let Some(control_plane) = stored.get(&KUBEADM_CONTROL_PLANES, NAMESPACE, NAME) else {
+            return;
+        };
+        let is_lowered = reports(control_plane, ("Stalled", "True", "VersionLowered"));
+        if self.is_quiet() && is_lowered {
+            let machines = self.machines();
+            let highest = machines.iter().map(|machine| text(machine, "/spec/version")).max();
+            let raised = highest.filter(|highest| *highest > text(control_plane, "/spec/version"));
+            if let Some(version) = raised {
+                self.edit_control_plane(json!({"spec": {"version": version}}));
+            }
+            return;
+        }
+        if !self.happens(25) {
+            return;
+        }
+        let step = self.users.random().below(VERSIONS);
+        let is_down = self.users.random().permille(60);
+        let current = text(control_plane, "/spec/version");
+        let current = (0..VERSIONS).find(|step| version(*step) == current).unwrap_or(0);
+        if is_down || (step >= current && step / 2 <= current / 2 + 1) {
+            self.edit_control_plane(json!({"spec": {"version": version(step)}}));
         }
     }
 

@@ -49,6 +49,8 @@ bugs! {
         "The demand of a health check is not seen.";
     EditUnseen "edit-unseen" from 0 violates ["K10", "K13"]
         "A new version is not seen.";
+    Downgrades "downgrades" from 0 violates ["K5"]
+        "A machine of a higher version than the control plane is replaced by one of its version.";
     EtcdExternal "etcd-external" from 0 violates ["K6", "K7", "K10"]
         "The hook goes without the member, as if etcd were external.";
     OtherHooks "other-hooks" from 0 violates ["K7"]

@@ -76,11 +76,23 @@ fn is_request_to_delete(change: &Change<'_>) -> bool {
 }
 
 /// K5: a machine is created only if one is missing: for the wanted number, or for the surge of a
-/// rollout. Two machines for one purpose are one too many.
+/// rollout. Two machines for one purpose are one too many. No machine has a lower version than
+/// another one.
 pub(super) fn a_creation_is_wanted(change: &Change<'_>) -> Judged {
     let (Some(machine), None) = (machine(change), change.before) else {
         return Ok(());
     };
+    let version = text(machine, "/spec/version");
+    let has_newer = |moment: &Stored| {
+        let mut all = moment.all(&CLUSTER_API_MACHINES);
+        all.any(|other| name(other) != name(machine) && text(other, "/spec/version") > version)
+    };
+    check(!change.moments.iter().all(has_newer), || {
+        format!(
+            "machine {} has the version {version}, and another one a higher version",
+            name(machine)
+        )
+    })?;
     let is_wanted = |moment: &Stored| machines(moment) < most(moment);
     let now = change.moments.last().map_or(0, machines);
     let allowed = change.moments.iter().map(most).max().unwrap_or(0);

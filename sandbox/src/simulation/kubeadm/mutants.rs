@@ -182,10 +182,30 @@ impl<R> Broken<R> {
                 set(plane, "/spec/rollout/strategy/rollingUpdate", "maxSurge", json!(1));
             }),
             Bug::EditUnseen => of_plane(&|plane| set(plane, "/spec", "version", super::objects::version(0).into())),
-            Bug::EtcdExternal => of_plane(&|plane| {
+            Bug::Downgrades => {
+                let planes = view.objects.of::<WholeObject>(&KUBEADM_CONTROL_PLANES);
+                let mut planes = planes.into_iter().flat_map(|known| known.objects.iter());
+                let version = |object: &Value| {
+                    object
+                        .pointer("/spec/version")
+                        .and_then(Value::as_str)
+                        .map(str::to_owned)
+                };
+                let wanted = planes.next().and_then(|(_, plane)| version(plane.value()));
+                of_machines(&|machine| {
+                    if version(machine) > wanted {
+                        set(machine, "/spec", "version", super::objects::version(0).into());
+                    }
+                })
+            }
+            Bug::EtcdExternal => {
                 let external = json!({"external": {"endpoints": ["https://e:2379"]}});
-                set(plane, "/spec/kubeadmConfigSpec/clusterConfiguration", "etcd", external);
-            }),
+                let cluster = |object: &mut Value, pointer: &str| set(object, pointer, "etcd", external.clone());
+                let view = of_plane(&|plane| cluster(plane, "/spec/kubeadmConfigSpec/clusterConfiguration"));
+                edit(&view, &KUBEADM_CONFIGS, |config: &mut Value| {
+                    cluster(config, "/spec/clusterConfiguration");
+                })
+            }
             Bug::IgnoresPause => pause("cluster.x-k8s.io/paused"),
             Bug::IgnoresRolloutPause => pause("capstan.dev/paused-rollout"),
             Bug::FinalizerFirst => {

@@ -77,7 +77,11 @@ pub(super) fn templates() -> [Value; 2] {
     })
 }
 
-/// A version of Kubernetes, so many steps after the first.
+/// The number of versions of Kubernetes.
+pub(super) const VERSIONS: u64 = 8;
+
+/// A version of Kubernetes, so many steps after the first. The texts have the order of the
+/// versions.
 pub(super) fn version(step: u64) -> String {
     format!("v1.{}.{}", FIRST_MINOR + step / 2, step % 2)
 }

@@ -234,6 +234,7 @@ fn v199_a_machine_joins_before_the_only_machine_goes() {
     young.without_node(0);
     young.machines[0]["status"]["conditions"] = conditions;
     young.etcd = None;
+    young.set(0, condition::ETCD_MEMBER, "Unknown");
     assert_eq!(next(&young), "remove-hook m-0 -");
 }
 
@@ -336,6 +337,14 @@ fn v303_a_member_that_may_be_that_of_a_machine_is_removed_only_if_it_is_known_to
     assert!(!next(&world).starts_with("remove-member"), "{}", next(&world));
     set(&mut world, "healthy", json!(false));
     assert_eq!(next(&world), "remove-member renamed");
+    let mut other = world;
+    let members = other.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap();
+    members.push(json!({"name": "a-unknown"}));
+    assert_eq!(
+        reasons(&planned(&other)),
+        ["MachinesMissing"],
+        "the other one may be it"
+    );
 }
 
 /// The leader does not answer Capstan, and its machine is being deleted. The other machine has
@@ -384,4 +393,20 @@ fn v243_leadership_moves_to_a_machine_that_is_being_deleted_if_no_other_one_is_l
     assert_eq!(moved(&world), "m-1 m-2", "a machine that stays is first");
     world.delete(1);
     assert_eq!(moved(&world), "m-2 m-1");
+}
+
+#[test]
+fn v309_leadership_moves_to_a_member_that_is_reported_to_fail_only_if_no_other_one_is_left() {
+    let mut world = World::new("abc");
+    world.etcd.as_mut().unwrap()["leader"] = json!("n-0");
+    let order = |world: &World| {
+        let state = world.state();
+        membership::leaders_after(&state, state.machine("m-0").unwrap()).join(" ")
+    };
+    for fails in [1, 2] {
+        for member in [1, 2] {
+            world.etcd.as_mut().unwrap()["members"][member]["healthy"] = json!(member != fails);
+        }
+        assert_eq!(order(&world), format!("m-{} m-{fails}", 3 - fails));
+    }
 }
