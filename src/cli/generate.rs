@@ -107,8 +107,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Leaves out the Machines of other namespaces, if files contain those of several. One object
-/// describes the machines of one namespace.
+/// describes the machines of one namespace. A Machine without a namespace is in `namespace`.
 fn one_namespace(snapshot: &mut Snapshot, namespace: &str) -> anyhow::Result<()> {
+    for machine in snapshot.machines.iter_mut().flatten() {
+        if machine.metadata.namespace.is_none() {
+            Arc::make_mut(machine).metadata.namespace = Some(namespace.to_owned());
+        }
+    }
     let machines = snapshot.machines.iter().flatten();
     let namespaces: BTreeSet<&str> = machines
         .filter_map(|machine| machine.metadata.namespace.as_deref())

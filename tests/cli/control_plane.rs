@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{MACHINE, capstan, machine, set, stderr, stdout};
+use super::{Folder, MACHINE, capstan, machine, path, set, stderr, stdout};
 
 pub(super) fn control_plane(replicas: i64) -> Value {
     let set = set();
@@ -142,4 +142,31 @@ fn w186_machines_of_another_namespace_are_not_those_of_a_control_plane() {
     let (beside, notes) = plan(&[objects, foreign].concat());
     assert_eq!(alone, beside);
     assert!(notes.contains("3 Machine(s), such as stage-"), "{notes}");
+}
+
+#[test]
+fn w193_a_scale_of_a_control_plane_is_refused_beside_an_active_set() {
+    let folder = Folder::new();
+    let with = [vec![control_plane(3)], cluster("3 members are available")].concat();
+    let with = folder.objects("with.json", &with);
+    let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale",
+        "metadata": {"name": "cluster", "namespace": "openshift-machine-api"}, "spec": {"replicas": 5}});
+    let scale = folder.objects("scale.json", &[scale]);
+    let none = json!({"apiVersion": "machine.openshift.io/v1", "kind": "ControlPlaneMachineSetList", "items": []});
+    let (none, active) = (
+        folder.objects("none.json", &[none]),
+        folder.objects("active.json", &[set()]),
+    );
+    let checked = |more: &[&str]| {
+        let output = capstan(&[&["check", path(&scale), "--with", path(&with)], more].concat(), "");
+        (output.status.code(), stdout(&output))
+    };
+    let (code, text) = checked(&["--with", path(&none)]);
+    assert_eq!(code, Some(0), "{text}");
+    let (code, text) = checked(&["--strict"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("the ControlPlaneMachineSets are not given"), "{text}");
+    let (code, text) = checked(&["--with", path(&active)]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("[cp-active-set]"), "{text}");
 }

@@ -298,3 +298,15 @@ fn w187_a_generated_set_describes_the_machines_of_one_namespace() {
     );
     assert_eq!(generate("foo").status.code(), Some(2));
 }
+
+#[test]
+fn w194_a_set_for_machines_without_a_namespace_has_that_of_the_command_line() {
+    let machines = include_str!("../fixtures/aws/machines.yaml").replace("  namespace: openshift-machine-api\n", "");
+    assert!(!machines.contains("namespace:"));
+    for kind in ["ControlPlaneMachineSet", "ControlPlane"] {
+        let output = capstan(&["generate", "--kind", kind, "-n", "other", "-f", "-"], &machines);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        assert!(text.contains("\n  namespace: other\n"), "{text}");
+    }
+}

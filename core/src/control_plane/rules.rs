@@ -62,6 +62,9 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
     }
     in_cel(rules, Enforcer::Webhook, object, edit.old, &mut verdict);
     if edit.subresource == "scale" {
+        if edit.old.is_none_or(|old| replicas_of(old) != scaled_to(object)) {
+            neighbours::judge(true, lookup, &mut verdict);
+        }
         scale(object, edit.old, lookup, &mut verdict);
         return verdict.finish();
     }

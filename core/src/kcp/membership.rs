@@ -243,7 +243,7 @@ fn may_still_join(state: &State, machine: &MachineState, members: &[EtcdMember],
     // kubeadm labels the Node after it added the member, and Nodes without the label are not read.
     let possible = possible_members(machine, state);
     let has_joined = possible.into_iter().any(|name| state.remains.contains(name));
-    if has_joined || !machine.has_instance || until <= now || safety::survives_lost_member(members) {
+    if has_joined || machine.provider_id.is_none() || until <= now || safety::survives_lost_member(members) {
         return None;
     }
     let message = format!(

@@ -233,7 +233,9 @@ fn etcd_moved(state: &State) -> Option<Degradation> {
     (!machines.is_empty()).then(|| Degradation {
         reason: "EtcdMoved",
         message: format!(
-            "the spec names {wanted}, and machines {present}: {}. New machines would not have their data, so nothing is              changed. Restore spec.kubeadmConfigSpec.clusterConfiguration.etcd; to move the data, create another cluster",
+            "the spec names {wanted}, and machines {present}: {}. New machines would not have their data, so nothing \
+             is changed. Restore spec.kubeadmConfigSpec.clusterConfiguration.etcd; to move the data, create another \
+             cluster",
             machines.join(", ")
         ),
     })
@@ -343,7 +345,14 @@ fn member_missing(state: &State, now: Timestamp) -> Option<Degradation> {
     }
     let lacking = lacking.join(", ");
     // The member of a machine may have another name than its Node, so its deletion is no remedy.
-    let strange: Vec<&str> = names.into_iter().filter(|name| !state.has_machine_of(name)).collect();
+    let fails = |name: &str| {
+        let mut reported = state.reported_members();
+        reported.any(|member| member.name == name && member.healthy == Some(false))
+    };
+    let strange = names
+        .into_iter()
+        .filter(|name| !state.has_machine_of(name) && !fails(name));
+    let strange: Vec<&str> = strange.collect();
     let message = if strange.is_empty() {
         format!("machines have a Node and no etcd member: {lacking}; delete them, and they are replaced")
     } else {

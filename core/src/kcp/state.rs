@@ -72,8 +72,8 @@ pub struct MachineState {
     pub deviations: Vec<Difference>,
     /// The name of its Node, also if only the Node refers to the machine.
     pub member: Option<String>,
-    /// Whether the infrastructure reports an instance of it.
-    pub has_instance: bool,
+    /// The provider ID of its instance, if the infrastructure reports one.
+    pub provider_id: Option<String>,
     /// The version that the kubelet of its Node reports.
     pub kubelet_version: Option<String>,
     /// Whether its Node must have the taint of control plane machines. False without a
@@ -189,6 +189,8 @@ pub struct State {
     pub used_nodes: BTreeSet<String>,
     /// The control plane Nodes that are ready: the managed cluster has a control plane that works.
     pub serving_nodes: BTreeSet<String>,
+    /// The provider IDs of the Nodes that have one, by name.
+    pub provider_ids: BTreeMap<String, String>,
     /// The names of all Nodes and etcd members. A new machine gets none of them.
     pub remains: BTreeSet<String>,
     /// The names of the failure domains for control plane machines, sorted.
@@ -213,8 +215,9 @@ impl State {
             orphans: Vec::new(),
             workers: Vec::new(),
             used_nodes: BTreeSet::new(),
-            serving_nodes: BTreeSet::new(),
-            remains: BTreeSet::new(),
+            serving_nodes: serving_nodes(observed),
+            provider_ids: provider_ids(observed),
+            remains: remains(observed),
             reported: None,
             control_plane,
             cluster_name,
@@ -260,8 +263,6 @@ impl State {
         let used_nodes = used_nodes(observed, &owned);
         let state = Self {
             used_nodes,
-            serving_nodes: serving_nodes(observed),
-            remains: remains(observed),
             machines: owned,
             adoptable,
             foreign,
@@ -336,9 +337,13 @@ impl State {
         kubeadm.cluster_configuration.has_external_etcd()
     }
 
-    /// The machines whose etcd is not where the spec says.
+    /// The machines whose etcd is not where the spec says. While one machine runs etcd, as the spec
+    /// says, the others with an external etcd are outdated machines, which can be replaced.
     pub(super) fn with_another_etcd(&self) -> Vec<&str> {
         let wanted = self.wants_external_etcd();
+        if !wanted && self.is_etcd_managed() {
+            return Vec::new();
+        }
         let machines = self.machines.iter();
         let differ = machines.filter(|machine| machine.has_external_etcd.is_some_and(|known| known != wanted));
         differ.map(MachineState::name).collect()
@@ -495,8 +500,20 @@ pub(super) fn members_without_machine(state: &State) -> Vec<&str> {
     let working = reported.filter(|member| !member.name.is_empty()).filter(works);
     let names: Vec<&str> = working.map(|member| member.name.as_str()).collect();
     let names: Vec<&str> = names.into_iter().filter(|name| !has_machine(name)).collect();
-    let nodeless = state.machines.iter().filter(|machine| machine.member.is_none()).count();
-    if names.len() <= nodeless { Vec::new() } else { names }
+    let nodeless = || state.machines.iter().filter(|machine| machine.member.is_none());
+    let is_possible = |name: &&str| nodeless().any(|machine| may_have_node(machine, name, state));
+    let possible = names.iter().filter(|name| is_possible(name)).count();
+    if possible == names.len() && possible <= nodeless().count() {
+        return Vec::new();
+    }
+    names
+}
+
+/// Whether a Node may be that of a machine without a known Node: not if it has another provider ID
+/// (V310).
+fn may_have_node(machine: &MachineState, node: &str, state: &State) -> bool {
+    let of_node = state.provider_ids.get(node);
+    of_node.is_none_or(|id| machine.provider_id.as_ref().is_none_or(|own| own == id))
 }
 
 /// The names of the etcd members that the machine may have. A machine without a known Node may have
@@ -518,7 +535,7 @@ pub(super) fn possible_members<'a>(machine: &'a MachineState, state: &'a State) 
     let may_own = |member: &ReportedMember| !one_learns || learns(member) || member.healthy != Some(false);
     let own = unknown
         .into_iter()
-        .filter(|member| !member.name.is_empty() && may_own(member));
+        .filter(|member| !member.name.is_empty() && may_own(member) && may_have_node(machine, &member.name, state));
     own.map(|member| member.name.as_str()).collect()
 }
 
@@ -621,15 +638,20 @@ fn machine_state(
         info.get("kubeletVersion")?.as_str()
     });
     let (differences, deviations) = differences(wanted, &parts, now);
+    let has_member = |name: &String| {
+        let mut members = observed.etcd.iter().flat_map(|etcd| &etcd.members);
+        members.any(|known| known.name == *name)
+    };
+    let is_listed = member.as_ref().filter(|name| has_member(name)).map(|_| false);
     MachineState {
         machine: Arc::clone(machine),
         differences,
         deviations,
         member,
-        has_instance: provider_id.is_some(),
+        provider_id: provider_id.map(str::to_owned),
         kubelet_version: reported.map(str::to_owned),
         expects_taint: config.is_some_and(|config| expects_taint(&config.spec)),
-        has_external_etcd: has_external_etcd(machine, config.map(|config| &config.spec)),
+        has_external_etcd: has_external_etcd(machine, config.map(|config| &config.spec)).or(is_listed),
         leaving_for: observed.leaving.get(machine.metadata.uid()).copied(),
     }
 }
@@ -672,13 +694,24 @@ fn expects_taint(config: &KubeadmConfigSpec) -> bool {
 
 /// The only Node with this provider id.
 fn node_of(observed: &Observed, provider_id: &str) -> Option<String> {
-    let has_id = |node: &crate::api::core_v1::node::Node| {
-        let spec = node.unknown_fields.get("spec");
-        spec.and_then(|spec| spec.get("providerID")?.as_str()) == Some(provider_id)
-    };
-    let mut nodes = observed.nodes.iter().filter(|(_, node)| has_id(node));
+    let mut nodes = observed
+        .nodes
+        .iter()
+        .filter(|(_, node)| id_of(node) == Some(provider_id));
     let only = nodes.next()?;
     nodes.next().is_none().then(|| only.0.clone())
+}
+
+/// The provider ID of a Node.
+fn id_of(node: &Node) -> Option<&str> {
+    let id = node.unknown_fields.get("spec")?.get("providerID")?.as_str()?;
+    (!id.is_empty()).then_some(id)
+}
+
+fn provider_ids(observed: &Observed) -> BTreeMap<String, String> {
+    let nodes = observed.nodes.iter();
+    let known = nodes.filter_map(|(name, node)| Some((name.clone(), id_of(node)?.to_owned())));
+    known.collect()
 }
 
 #[cfg(test)]

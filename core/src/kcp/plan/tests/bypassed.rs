@@ -45,6 +45,35 @@ fn v306_machines_with_an_external_etcd_are_not_replaced_by_machines_that_run_etc
     assert_eq!(world.state().members(), None);
 }
 
+/// A rollout began before the spec was restored.
+#[test]
+fn v306_a_machine_with_an_external_etcd_is_outdated_beside_machines_that_run_etcd() {
+    let mut world = World::new("abca");
+    world.spec()["replicas"] = json!(3);
+    let is_config = |other: &&mut Value| other["kind"] == "KubeadmConfig" && other["metadata"]["name"] == "m-3";
+    let config = world.others.iter_mut().find(is_config).unwrap();
+    config["spec"]["clusterConfiguration"]["etcd"] = external();
+    world.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap().pop();
+    assert_eq!(next(&world), "delete m-3");
+    *etcd(&mut world) = external();
+    is_refused(&world);
+    let message = &planned(&world).degraded[0].message;
+    assert!(message.contains("themselves: m-0, m-1, m-2."), "{message}");
+}
+
+#[test]
+fn v306_an_etcd_member_of_its_node_proves_that_a_machine_runs_etcd() {
+    let mut world = World::new("abc");
+    *etcd(&mut world) = external();
+    world.others.retain(|other| other["kind"] != "KubeadmConfig");
+    for machine in &mut world.machines {
+        machine["status"]["conditions"] = json!([]);
+    }
+    is_refused(&world);
+    world.etcd = None;
+    assert!(reasons(&world).is_empty());
+}
+
 #[test]
 fn v306_a_configuration_without_the_part_for_the_cluster_says_nothing_about_etcd() {
     let mut world = World::new("abc").external();

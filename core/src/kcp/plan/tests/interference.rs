@@ -313,6 +313,11 @@ fn v301_a_machine_whose_member_has_another_name_is_not_to_be_deleted() {
         "{message}"
     );
     assert!(message.ends_with("do not delete the machines before"), "{message}");
+    // A member that is reported to fail is removed, so nothing is to be found out about it.
+    world.etcd.as_mut().unwrap()["members"][1]["healthy"] = json!(false);
+    let status = computed(&world);
+    let (_, _, message) = stalled(&status);
+    assert!(message.ends_with("delete them, and they are replaced"), "{message}");
 }
 
 /// A restore loses the reference to the Node.

@@ -1,13 +1,14 @@
 //! Machines that are lost or relabelled while their etcd members work, and machines that are stored
 //! with other values than they were created with.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::api::controlplane_cluster_x_k8s_io::annotation::REMEDIATION_IN_PROGRESS;
 use crate::kcp::create::create;
 use crate::kcp::desired::Bootstrap;
 use crate::kcp::outdated::REVISION;
+use crate::kcp::state::possible_members;
 
 fn degraded(world: &World) -> Vec<&'static str> {
     let plan = planned(world);
@@ -33,6 +34,34 @@ fn v94_working_members_without_machines_are_kept_after_a_restore() {
         .unwrap()
         .remove(2);
     assert_eq!(next(&world), "remove-member n-1");
+}
+
+/// A Machine is lost, and another machine has not joined. The Node of the lost machine has another
+/// provider ID than the one that has not joined.
+#[test]
+fn v310_the_member_of_a_lost_machine_is_not_that_of_a_machine_with_another_provider_id() {
+    let mut world = World::new("abcd");
+    world
+        .others
+        .retain(|other| other["kind"] != "Node" || other["metadata"]["name"] != "n-3");
+    world.etcd.as_mut().unwrap()["members"].as_array_mut().unwrap().pop();
+    world.machines[3]["status"]["nodeRef"] = json!({});
+    world.machines.remove(1);
+    world.spec()["replicas"] = json!(3);
+    assert_eq!(degraded(&world), ["MachinesMissing"]);
+    world.delete(2);
+    world.machines[2]["status"]["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook"}));
+    assert_eq!(degraded(&world), ["MachinesMissing"]);
+    let state = world.state();
+    assert!(possible_members(state.machine("m-3").unwrap(), &state).is_empty());
+    // Without a provider ID, the Node may be that of the machine.
+    let is_node = |other: &&mut Value| other["kind"] == "Node" && other["metadata"]["name"] == "n-1";
+    world.others.iter_mut().find(is_node).unwrap()["spec"] = json!({});
+    let state = world.state();
+    assert_eq!(possible_members(state.machine("m-3").unwrap(), &state), ["n-1"]);
 }
 
 #[test]
