@@ -14,6 +14,7 @@
 //! [`kinds`].
 
 pub mod admission;
+pub mod chain;
 pub mod garbage;
 pub mod http;
 pub mod kinds;

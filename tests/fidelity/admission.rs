@@ -1,18 +1,22 @@
 //! Compares the admission of the simulation with that of a real API server that calls Capstan's
 //! webhooks: the order of mutation, validation, and the check of versions, the match conditions,
-//! and the failure policy.
+//! and the failure policy. Two mutating policies of another component come before the webhooks, and
+//! undo what the webhooks add to marked sets. One of the policies is called again after the
+//! webhooks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use capstan_core::admission::{Admission, Options as AdmissionOptions};
+use capstan_core::admission::{Admission, Options as AdmissionOptions, Phase};
+use capstan_core::model::Edit;
 use capstan_core::schema::crd;
 use capstan_sandbox::api::admission::Capstan;
+use capstan_sandbox::api::chain::{Chain, Component};
 use capstan_sandbox::api::registration::{Judged, Registration};
 use capstan_sandbox::api::service::Server as Simulated;
-use capstan_sandbox::api::{Api, Kind, Options};
-use capstan_sandbox::control_plane::{ControlPlane, Options as PlaneOptions};
+use capstan_sandbox::api::{Admit, Api, Failure, Kind, Options, Part};
+use capstan_sandbox::control_plane::{ControlPlane, Options as PlaneOptions, wait_until};
 use capstan_sandbox::installation::{Cluster, NAMESPACE, SERVICE_ACCOUNT, Server, manifests};
 use capstan_sandbox::random::Random;
 use jiff::Timestamp;
@@ -30,6 +34,12 @@ const LENGTH: usize = 30;
 const OUTAGES: u64 = 8;
 const CONTROLLER: &str = "system:serviceaccount:openshift-machine-api:capstan-controllers";
 const FINALIZER: &str = "controlplanemachineset.machine.openshift.io";
+/// A policy of another component: the annotation with which it counts its calls and that marks the
+/// sets that it changes, and its reinvocation policy.
+const POLICIES: [(&str, bool); 2] = [("policy-again", true), ("policy-once", false)];
+/// What the policies remove, and the webhooks add.
+const CREDENTIALS: &str =
+    "/spec/template/machines_v1beta1_machine_openshift_io/spec/providerSpec/value/credentialsSecret";
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 
@@ -76,6 +86,11 @@ fn created(random: &mut Random) -> (Value, &'static str) {
     if random.permille(150) {
         *set.pointer_mut(TEMPLATE_POINTER).unwrap() = json!({"spec": {}});
     }
+    for (mark, _) in POLICIES {
+        if random.permille(300) {
+            set["metadata"]["annotations"][mark] = json!("0");
+        }
+    }
     let namespace = if random.permille(60) { "default" } else { NAMESPACE };
     set["metadata"]["namespace"] = json!(namespace);
     (set, namespace)
@@ -85,7 +100,7 @@ fn created(random: &mut Random) -> (Value, &'static str) {
 fn changed(random: &mut Random, path: &str) -> Value {
     let template = |patch: Value| json!({"spec": {"template": {"machines_v1beta1_machine_openshift_io": patch}}});
     let type_ = |name: &str| template(json!({"spec": {"providerSpec": {"value": {"instanceType": name}}}}));
-    let mut patch = match random.below(16) {
+    let mut patch = match random.below(19) {
         0 => json!({"spec": {"replicas": 5}}),
         1 => json!({"spec": {"state": "Inactive"}}),
         2 => json!({"spec": {"state": "Active"}}),
@@ -101,6 +116,9 @@ fn changed(random: &mut Random, path: &str) -> Value {
         12 => json!({"metadata": {"finalizers": null}}),
         13 => json!({"metadata": {"annotations": {"a": "1"}, "labels": {"b": null}}}),
         14 => json!({"spec": {"unknown": true}}),
+        15 => json!({"metadata": {"annotations": {POLICIES[0].0: "0"}}}),
+        16 => json!({"metadata": {"annotations": {POLICIES[1].0: "0"}}}),
+        17 => json!({"metadata": {"annotations": null}}),
         _ => json!({"metadata": {"annotations": {"capstan.dev/paused": "maybe"}}}),
     };
     let version = match random.below(8) {
@@ -158,6 +176,87 @@ fn next(random: &mut Random) -> Call {
     }
 }
 
+/// A policy in the simulation.
+struct Policy(&'static str);
+
+impl Admit for Policy {
+    fn asks(&self, kind: &Kind, part: Part) -> bool {
+        &*kind.kind == "ControlPlaneMachineSet" && part == Part::Main
+    }
+
+    fn judge(
+        &self,
+        _: &Api,
+        _: &Kind,
+        phase: Phase,
+        edit: &Edit<'_>,
+        _: &mut Vec<String>,
+    ) -> Result<Option<Value>, Failure> {
+        let count = |set: &Value| set["metadata"]["annotations"][self.0].as_str()?.parse::<i64>().ok();
+        let (Phase::Mutate, Some((set, count))) = (phase, edit.object.and_then(|set| Some((set, count(set)?)))) else {
+            return Ok(None);
+        };
+        let mut set = set.clone();
+        set["metadata"]["annotations"][self.0] = json!((count + 1).to_string());
+        let (parent, field) = CREDENTIALS.rsplit_once('/').unwrap();
+        if let Some(parent) = set.pointer_mut(parent).and_then(Value::as_object_mut) {
+            parent.remove(field);
+        }
+        Ok(Some(set))
+    }
+}
+
+/// The same policy for a real API server.
+fn policy(mark: &str, is_reinvoked: bool) -> [Value; 2] {
+    let annotations = "object.metadata.?annotations";
+    let optional = CREDENTIALS.replace('/', ".?").replacen(".?", "object.?", 1);
+    let expression = format!(
+        "[JSONPatch{{op: \"replace\", path: \"/metadata/annotations/{mark}\", value: \
+         string(int(object.metadata.annotations[\"{mark}\"]) + 1)}}] + \
+         ({optional}.hasValue() ? [JSONPatch{{op: \"remove\", path: \"{CREDENTIALS}\"}}] : [])"
+    );
+    let spec = json!({
+        "matchConstraints": {"resourceRules": [{"apiGroups": ["machine.openshift.io"], "apiVersions": ["v1"],
+            "operations": ["CREATE", "UPDATE"], "resources": ["controlplanemachinesets"]}]},
+        "matchConditions": [{"name": "marked", "expression": format!("{annotations}[?\"{mark}\"].hasValue()")}],
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": if is_reinvoked { "IfNeeded" } else { "Never" },
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
+    });
+    let of = |kind: &str, spec: Value| {
+        let api = "admissionregistration.k8s.io/v1";
+        json!({"apiVersion": api, "kind": kind, "metadata": {"name": mark}, "spec": spec})
+    };
+    [
+        of("MutatingAdmissionPolicy", spec),
+        of("MutatingAdmissionPolicyBinding", json!({"policyName": mark})),
+    ]
+}
+
+/// Installs the policies, and waits until the API server calls them.
+async fn install_policies(client: &kube::Client, cluster: &Cluster) {
+    let policies = POLICIES.map(|(mark, is_reinvoked)| policy(mark, is_reinvoked));
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": policies.concat()});
+    cluster.apply(&list.to_string()).await.unwrap();
+    let mut side = Side::new(client);
+    let mut set = fixtures::set();
+    set["metadata"]["annotations"] = json!(
+        POLICIES
+            .map(|(mark, _)| (mark, "0"))
+            .into_iter()
+            .collect::<BTreeMap<_, _>>()
+    );
+    let dry = call("POST", sets(NAMESPACE), "dryRun=All", JSON, Body::Json(set));
+    let deadline = std::time::Duration::from_secs(60);
+    wait_until("the policies", deadline, async || {
+        let answer = side.send(&dry).await;
+        let counts = &answer.body["metadata"]["annotations"];
+        Ok(POLICIES.iter().all(|(mark, _)| counts[mark] != "0").then_some(()))
+    })
+    .await
+    .unwrap();
+}
+
 /// The two servers, each with a client of the administrator and one of the controller.
 struct Pair {
     real: [kube::Client; 2],
@@ -177,21 +276,19 @@ impl Pair {
         differences(seed, step, call, &real, &simulated)
     }
 
-    async fn sequence(&mut self, seed: u64) -> Vec<Difference> {
-        let (mut random, mut found) = (Random::new(seed), Vec::new());
+    /// Sends a sequence, up to the first difference. Returns the unknown differences, and whether
+    /// the two servers are in the same state at the end.
+    async fn sequence(&mut self, seed: u64) -> (Vec<Difference>, bool) {
+        let mut random = Random::new(seed);
         for step in 0..LENGTH {
             let (user, call) = (usize::from(random.permille(250)), next(&mut random));
-            let new = self.send(user, &call, seed, step).await;
-            let is_end = !new.is_empty();
-            found.extend(
-                new.into_iter()
-                    .filter(|difference| known::explain(difference).is_none()),
-            );
-            if is_end {
-                break;
+            let mut found = self.send(user, &call, seed, step).await;
+            if !found.is_empty() {
+                found.retain(|difference| known::explain(difference).is_none());
+                return (found, false);
             }
         }
-        found
+        (Vec::new(), true)
     }
 
     /// Removes the set from both servers.
@@ -238,7 +335,10 @@ async fn the_admission_of_the_simulation_answers_like_a_real_api_server_with_the
     let registration = Registration::new(Judged::Sets, Capstan::new(admission), Arc::clone(&is_down), |name| {
         name == CONTROLLER
     });
-    let api = Api::new(Arc::new(kinds), Options::default()).with_admission(Arc::new(registration));
+    let policies = POLICIES.map(|(mark, is_reinvoked)| Component::new(Arc::new(Policy(mark)), is_reinvoked));
+    let webhooks = vec![Component::new(Arc::new(registration), true)];
+    let chain = Chain::new(vec![Vec::from(policies), webhooks]);
+    let api = Api::new(Arc::new(kinds), Options::default()).with_admission(Arc::new(chain));
     let server = Simulated::new(api, Timestamp::now);
     let mut pair = Pair {
         real: [client.clone(), controller],
@@ -281,10 +381,11 @@ async fn the_admission_of_the_simulation_answers_like_a_real_api_server_with_the
     let flags = [format!("--kubeconfig={}", kubeconfig.display())];
     let webhooks = Server::start(capstan, &flags, "127.0.0.1", &folder).await.unwrap();
     webhooks.register(&cluster).await.unwrap();
+    install_policies(&client, &cluster).await;
 
     let mut found = Vec::new();
     for seed in 0..SEQUENCES {
-        found.extend(pair.sequence(seed).await);
+        found.extend(pair.sequence(seed).await.0);
         pair.reset().await;
     }
     // A set for the outage.
@@ -292,7 +393,12 @@ async fn the_admission_of_the_simulation_answers_like_a_real_api_server_with_the
     drop(webhooks);
     is_down.store(true, Ordering::Relaxed);
     for seed in SEQUENCES..SEQUENCES + OUTAGES {
-        found.extend(pair.sequence(seed).await);
+        let (new, is_same) = pair.sequence(seed).await;
+        found.extend(new);
+        // The set cannot be created again without the webhooks.
+        if !is_same {
+            break;
+        }
     }
     println!("{:?}", pair.answers);
     for (method, codes) in [

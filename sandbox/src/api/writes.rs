@@ -24,7 +24,14 @@ use super::reply::Reply;
 use super::request::{Part, PatchKind, Request, Target, WriteOptions};
 use super::store::{Admit, Api};
 use replace::Replacement;
-use schema::{prune, strict};
+use schema::{prune, settle, strict};
+
+/// The object that a component of admission returned, with defaults and without unknown fields.
+pub(super) fn settled(kind: &Kind, value: Value) -> Result<Value, Failure> {
+    let mut object = Object::of(value).ok_or_else(unrecognised)?;
+    let _removed = settle(kind, &mut object, None);
+    Ok(object.to_value())
+}
 
 impl Api {
     /// The admission that judges writes to a part of a kind; none if such writes are not judged.
