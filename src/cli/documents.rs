@@ -2,11 +2,11 @@
 //! `-` for standard input. The items of a `List` become separate objects. An error names the file,
 //! the document and the line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use capstan_core::admission::{Snapshot, mistyped_kind};
 use serde_json::Value;
 
@@ -196,6 +196,31 @@ pub(super) fn distinct(documents: Vec<Document>) -> anyhow::Result<Vec<Document>
 pub(super) fn note(text: &str) {
     // If standard error is closed, the note cannot be reported anywhere.
     let _ignored = writeln!(std::io::stderr(), "note: {}", plain(text));
+}
+
+/// Checks that the owner of machines has a namespace, if files contain objects of Cluster API in
+/// several: it is not known which ones belong to it.
+///
+/// # Errors
+/// The owner has no namespace beside objects in several namespaces.
+pub(super) fn require_namespace(documents: &[Document], is_owner: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
+    let owner = documents.iter().find(|document| is_owner(&document.object));
+    let Some(owner) = owner.filter(|owner| owner.text("/metadata/namespace").is_empty()) else {
+        return Ok(());
+    };
+    let objects = documents
+        .iter()
+        .filter(|document| document.text("/apiVersion").contains("cluster.x-k8s.io/"));
+    let namespaces: BTreeSet<&str> = objects.map(|document| document.text("/metadata/namespace")).collect();
+    let namespaces: Vec<&str> = namespaces.into_iter().filter(|name| !name.is_empty()).collect();
+    ensure!(
+        namespaces.len() < 2,
+        "{} {} must have a namespace: the objects are in the namespaces {}; set its metadata.namespace",
+        owner.text("/kind"),
+        owner.text("/metadata/name"),
+        namespaces.join(", ")
+    );
+    Ok(())
 }
 
 /// The manifests of a folder. Its subfolders are not read, as with `kubectl -f`.

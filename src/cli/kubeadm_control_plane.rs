@@ -8,7 +8,7 @@ use std::io::Write as _;
 
 use anyhow::Context as _;
 use capstan_core::kcp::first_machine::plan_of_objects;
-use capstan_core::kcp::observed::{ETCD_MEMBERS, Observed, SnapshotError};
+use capstan_core::kcp::observed::{ETCD_MEMBERS, Observed, SnapshotError, is_control_plane};
 use capstan_core::kcp::preview::preview;
 use capstan_core::kcp::report::{report, status_report};
 use capstan_core::kcp::state::{MachineState, State};
@@ -16,7 +16,7 @@ use capstan_core::kcp::status::status;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::documents::Document;
+use super::documents::{Document, require_namespace};
 
 /// The report of `capstan plan`.
 ///
@@ -166,6 +166,7 @@ fn machine_lines(machine: &Value, is_last: bool) -> String {
 /// # Errors
 /// An object cannot be read, or the objects contain several control planes.
 pub(super) fn observed(documents: &[Document]) -> anyhow::Result<Observed> {
+    require_namespace(documents, is_control_plane)?;
     let objects: Vec<Value> = documents.iter().map(|document| document.object.clone()).collect();
     let places = |error: &SnapshotError| match error {
         SnapshotError::Repeated { places, .. } | SnapshotError::SameUid { places, .. } => {

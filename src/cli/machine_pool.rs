@@ -14,7 +14,7 @@ use capstan_core::pool::state::State;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::documents::Document;
+use super::documents::{Document, require_namespace};
 
 pub(super) use cluster::objects;
 
@@ -64,6 +64,7 @@ pub(super) fn state(documents: &[Document], mode: Machinepools, now: Timestamp) 
 }
 
 fn observe(documents: &[Document], now: Timestamp) -> anyhow::Result<State> {
+    require_namespace(documents, is_pool)?;
     let objects: Vec<Value> = documents.iter().map(|document| document.object.clone()).collect();
     let observed = Observed::of_objects(&objects).context("reading the objects of the MachinePool")?;
     Ok(State::observe(&observed, now))

@@ -375,3 +375,19 @@ fn w192_the_next_step_names_the_machine_and_its_member_apart() {
     let text = run(&["status"], &objects);
     assert!(text.contains(" m-0 n-0: machine m-0 is drained"), "{text}");
 }
+
+#[test]
+fn w195_a_control_plane_without_a_namespace_is_not_given_the_machines_of_several() {
+    let mut objects = objects();
+    objects[0]["metadata"].as_object_mut().unwrap().remove("namespace");
+    run(&["plan"], &objects);
+    let is_machine = |object: &&mut Value| object["metadata"]["name"] == "m-2";
+    objects.iter_mut().find(is_machine).unwrap()["metadata"]["namespace"] = json!("other");
+    let (code, error) = refused("plan", &objects);
+    assert_eq!(code, Some(2));
+    assert!(
+        error.contains("KubeadmControlPlane cp must have a namespace"),
+        "{error}"
+    );
+    assert!(error.contains("in the namespaces ns, other;"), "{error}");
+}

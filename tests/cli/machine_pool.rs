@@ -148,3 +148,20 @@ fn the_page_of_the_files_of_a_pool_shows_the_pool() {
     let image = run(&["status", "-o", "svg"], &objects());
     assert!(image.starts_with("<svg"), "{image}");
 }
+
+#[test]
+fn w195_a_pool_without_a_namespace_is_not_given_the_machines_of_several() {
+    let mut objects = objects();
+    objects[0]["metadata"].as_object_mut().unwrap().remove("namespace");
+    run(&["plan"], &objects);
+    let machine = objects.iter_mut().find(|object| object["kind"] == "Machine").unwrap();
+    machine["metadata"]["namespace"] = json!("other");
+    let texts: Vec<String> = objects.iter().map(Value::to_string).collect();
+    let output = capstan(&["plan", "-f", "-"], &texts.join("\n---\n"));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("MachinePool workers must have a namespace"),
+        "{}",
+        stderr(&output)
+    );
+}

@@ -285,7 +285,8 @@ fn with_replicas(set: &Value, scale: &Value) -> Value {
 
 /// A warning, because a Scale does not name the kind of the object that it scales.
 fn unknown_scale() -> Checked {
-    let text = "not checked: a Scale is checked with the control plane that it scales; pass it with --with";
+    let text = "not checked: a Scale is checked only with the control plane that it scales; pass it with --with. A Scale of \
+                another kind is never checked";
     Checked {
         warnings: vec![Warning::not_judged("check-unknown-kind", text)],
         ..Checked::default()
