@@ -257,7 +257,7 @@ impl Reconcile for ControlPlanes {
         let version = found.metadata.resource_version.as_deref().unwrap_or_default();
         let recorded = pending_creates::recorded(&found.metadata);
         let is_live = source == Source::Live;
-        state.pending.read(recorded, version, is_live, moment.instant);
+        state.pending.read(recorded, version, is_live, moment.seen);
         state.pending.add_to(&mut cluster, moment.instant, moment.time);
         Observation::Found(assess::assess(Arc::clone(found), cluster, &set, view, &self.options))
     }

@@ -150,7 +150,7 @@ impl ControlPlaneMachineSets {
         let version = set.metadata.resource_version.as_deref().unwrap_or_default();
         let live = source == Source::Live;
         let recorded = pending_creates::recorded(&set.metadata);
-        state.pending.read(recorded, version, live, moment.instant);
+        state.pending.read(recorded, version, live, moment.seen);
         state.pending.add_to(&mut cluster, moment.instant, moment.time);
         let assessment = self.assess(Arc::clone(set), cluster, view, moment.time, state);
         Observation::Found(Observed {

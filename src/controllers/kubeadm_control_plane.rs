@@ -356,7 +356,7 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
         let Some(mut observed) = self.observed(object, view, &known) else {
             return Observation::Nothing;
         };
-        observed.leaving = state.leaving.ages(&observed.machines, moment.instant);
+        observed.leaving = state.leaving.ages(&observed.machines, moment);
         let cluster = cluster_of(&object.metadata);
         let managed = observed.cluster.as_ref().map(|owner| ManagedCluster {
             namespace: key.namespace.clone(),
@@ -371,9 +371,7 @@ impl<W: Port> Reconcile for KubeadmControlPlanes<W> {
             .chain(unlabelled.iter().map(String::as_str))
             .any(|name| Some(name) == kubeconfig.as_deref());
         let records = records::recorded(&object.metadata);
-        let recorded = state
-            .creations
-            .read(records, &self.identity, moment.instant, moment.time);
+        let recorded = state.creations.read(records, &self.identity, moment);
         let mut found: Vec<FoundSecret> = secrets.iter().map(|secret| secret.found()).collect();
         found.extend(known.secrets.iter().cloned());
         // A live read shows a kubeconfig without the label too.

@@ -26,6 +26,9 @@ pub struct Moment {
     pub time: Timestamp,
     /// A clock that never goes back.
     pub instant: Instant,
+    /// When the objects had been read, by the same clock: later than `instant` after a live read.
+    /// What is seen for the first time was not there before, so its age counts from here (V311).
+    pub seen: Instant,
 }
 
 /// Where an observed view comes from.
@@ -120,7 +123,11 @@ impl<'a, T> Reconciled<'a, T> {
             failing: None,
             calm: true,
             reported: true,
-            moment: Moment { time, instant },
+            moment: Moment {
+                time,
+                instant,
+                seen: instant,
+            },
         }
     }
 }

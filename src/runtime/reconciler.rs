@@ -122,9 +122,11 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
     }
 
     fn moment(&self) -> Moment {
+        let instant = self.writer.cluster.instant();
         Moment {
             time: self.writer.cluster.now(),
-            instant: self.writer.cluster.instant(),
+            instant,
+            seen: instant,
         }
     }
 
@@ -164,6 +166,11 @@ impl<R: Reconcile, C: Cluster> Reconciler<R, C> {
                     let step = steps.iter().find(|step| step.disruptive).map(identity);
                     let expected = Expected { step, read };
                     if let Some(live) = live {
+                        // What expires is judged by the time before the read.
+                        let moment = Moment {
+                            seen: self.writer.cluster.instant(),
+                            ..moment
+                        };
                         let Observation::Found(now) = self.observe(&live, Source::Live, moment) else {
                             // Gone or broken since. The caches will show it.
                             return Outcome::default();

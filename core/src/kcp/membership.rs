@@ -326,8 +326,8 @@ fn leaders_without(state: &State, machine: &MachineState, member: Option<&str>) 
     let stays = |other: &MachineState| !other.is_deleting() || other.has(PRE_TERMINATE_HOOK);
     let is_candidate = |other: &&MachineState| other.member.is_some() && stays(other) && other.name() != machine.name();
     let fails = |other: &MachineState| {
-        let mut reported = state.reported_members();
-        reported.any(|member| Some(&member.name) == other.member.as_ref() && member.healthy == Some(false))
+        let member = other.member.as_deref();
+        member.is_some_and(|member| state.is_reported_to_fail(member))
     };
     let mut others: Vec<&MachineState> = state.machines.iter().filter(is_candidate).collect();
     others.sort_by_key(|other| {

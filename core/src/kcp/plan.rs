@@ -345,14 +345,8 @@ fn member_missing(state: &State, now: Timestamp) -> Option<Degradation> {
     }
     let lacking = lacking.join(", ");
     // The member of a machine may have another name than its Node, so its deletion is no remedy.
-    let fails = |name: &str| {
-        let mut reported = state.reported_members();
-        reported.any(|member| member.name == name && member.healthy == Some(false))
-    };
-    let strange = names
-        .into_iter()
-        .filter(|name| !state.has_machine_of(name) && !fails(name));
-    let strange: Vec<&str> = strange.collect();
+    let is_strange = |name: &&str| !state.has_machine_of(name) && !state.is_reported_to_fail(name);
+    let strange: Vec<&str> = names.into_iter().filter(is_strange).collect();
     let message = if strange.is_empty() {
         format!("machines have a Node and no etcd member: {lacking}; delete them, and they are replaced")
     } else {

@@ -381,6 +381,12 @@ impl State {
         self.reported.iter().flat_map(|reported| &reported.members)
     }
 
+    /// Whether an etcd member is reported to fail.
+    pub(super) fn is_reported_to_fail(&self, name: &str) -> bool {
+        self.reported_members()
+            .any(|member| member.name == name && member.healthy == Some(false))
+    }
+
     /// Whether an etcd member is that of a machine whose Node is known.
     pub(super) fn has_machine_of(&self, member: &str) -> bool {
         let mut machines = self.machines.iter();

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use capstan_core::api::cluster_x_k8s_io::control_plane::Machine;
 use capstan_core::kcp::pending::Recorded;
 use capstan_core::model::{PendingCreation, UnreadablePendingCreations};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use tokio::time::Instant;
 
 use crate::controllers::pending_creates::LATE_OF_OTHERS;
+use crate::runtime::Moment;
 
 /// The creations of one control plane.
 #[derive(Debug, Default)]
@@ -59,7 +60,7 @@ impl Creations {
         })
     }
 
-    /// What the control plane records at this moment, which is `now` and `time` by two clocks.
+    /// What the control plane records at this moment.
     ///
     /// # Errors
     /// The records cannot be read.
@@ -67,22 +68,21 @@ impl Creations {
         &mut self,
         recorded: Result<Vec<PendingCreation>, UnreadablePendingCreations>,
         identity: &str,
-        now: Instant,
-        time: Timestamp,
+        moment: Moment,
     ) -> Result<Vec<Recorded>, UnreadablePendingCreations> {
         let recorded = recorded?;
         self.seen.retain(|record, _| recorded.contains(record));
         let names: BTreeSet<&str> = recorded.iter().map(|record| record.machine.as_str()).collect();
         self.unanswered.retain(|machine| names.contains(machine.as_str()));
         let known = recorded.into_iter().map(|creation| {
-            let first = *self.seen.entry(creation.clone()).or_insert(now);
+            let first = *self.seen.entry(creation.clone()).or_insert(moment.seen);
             let is_own = creation.requested_by == identity;
             let is_answered = self.requested.get(&creation.machine) == Some(&true);
             let left = match is_own && is_answered && !self.unanswered.contains(&creation.machine) {
                 true => None,
-                false => left(first, now),
+                false => left(first, moment.instant),
             };
-            let until = left.and_then(|left| time.checked_add(left).ok());
+            let until = left.and_then(|left| moment.time.checked_add(left).ok());
             Recorded { creation, until }
         });
         Ok(known.collect())
@@ -104,13 +104,13 @@ pub(super) struct Leaving(BTreeMap<String, Instant>);
 
 impl Leaving {
     /// How long each machine that is being deleted has been seen so, by this process's own clock.
-    pub(super) fn ages(&mut self, machines: &[Arc<Machine>], now: Instant) -> BTreeMap<String, SignedDuration> {
+    pub(super) fn ages(&mut self, machines: &[Arc<Machine>], moment: Moment) -> BTreeMap<String, SignedDuration> {
         let leaving = machines.iter().filter(|machine| machine.metadata.is_deleting());
         let leaving: BTreeSet<&str> = leaving.map(|machine| machine.metadata.uid()).collect();
         self.0.retain(|uid, _| leaving.contains(uid.as_str()));
         let age = |uid: &str| {
-            let first = *self.0.entry(uid.to_owned()).or_insert(now);
-            let age = SignedDuration::try_from(now.saturating_duration_since(first));
+            let first = *self.0.entry(uid.to_owned()).or_insert(moment.seen);
+            let age = SignedDuration::try_from(moment.instant.saturating_duration_since(first));
             (uid.to_owned(), age.unwrap_or(SignedDuration::ZERO))
         };
         leaving.into_iter().map(age).collect()
@@ -126,7 +126,17 @@ fn left(first: Instant, now: Instant) -> Option<SignedDuration> {
 mod tests {
     use std::time::Duration;
 
+    use jiff::Timestamp;
+
     use super::*;
+
+    fn at(instant: Instant) -> Moment {
+        Moment {
+            time: Timestamp::UNIX_EPOCH,
+            instant,
+            seen: instant,
+        }
+    }
 
     #[test]
     fn v257_the_time_of_a_deletion_counts_from_when_this_process_first_sees_it() {
@@ -138,14 +148,14 @@ mod tests {
         };
         let (mut leaving, start) = (Leaving::default(), Instant::now());
         let machines = [machine("a", true), machine("b", false)];
-        let ages = leaving.ages(&machines, start);
+        let ages = leaving.ages(&machines, at(start));
         assert_eq!(ages, BTreeMap::from([(String::from("a"), SignedDuration::ZERO)]));
         let later = start + Duration::from_secs(90);
-        let ages = leaving.ages(&[machine("a", true), machine("b", true)], later);
+        let ages = leaving.ages(&[machine("a", true), machine("b", true)], at(later));
         let expected = [("a", 90), ("b", 0)].map(|(uid, age)| (uid.to_owned(), SignedDuration::from_secs(age)));
         assert_eq!(ages, BTreeMap::from(expected));
-        assert!(leaving.ages(&[], later).is_empty());
-        let again = leaving.ages(&[machine("a", true)], later);
+        assert!(leaving.ages(&[], at(later)).is_empty());
+        let again = leaving.ages(&[machine("a", true)], at(later));
         assert_eq!(again.get("a"), Some(&SignedDuration::ZERO));
     }
 
@@ -161,7 +171,7 @@ mod tests {
 
     /// The machines whose records are open.
     fn open(creations: &mut Creations, records: &[PendingCreation]) -> Vec<String> {
-        let read = creations.read(Ok(records.to_vec()), "me", Instant::now(), Timestamp::UNIX_EPOCH);
+        let read = creations.read(Ok(records.to_vec()), "me", at(Instant::now()));
         let open = read.unwrap().into_iter().filter(|record| record.until.is_some());
         open.map(|record| record.creation.machine).collect()
     }
@@ -176,6 +186,23 @@ mod tests {
         creations.answered("b");
         creations.answered("c");
         assert_eq!(open(&mut creations, &records), ["b", "c"], "c is of a former process");
+        tokio::time::advance(Duration::from_secs(240)).await;
+        assert_eq!(open(&mut creations, &records), [""; 0]);
+    }
+
+    /// The process was paused for minutes between the begin of its reconcile and the end of its
+    /// live read.
+    #[tokio::test(start_paused = true)]
+    async fn v311_a_record_counts_from_the_end_of_the_read_that_shows_it() {
+        let mut creations = Creations::default();
+        let records = [record("b", "other")];
+        let began = at(Instant::now());
+        tokio::time::advance(Duration::from_secs(271)).await;
+        let seen = Instant::now();
+        let read = creations.read(Ok(records.to_vec()), "me", Moment { seen, ..began });
+        assert!(read.unwrap()[0].until.is_some());
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(open(&mut creations, &records), ["b"]);
         tokio::time::advance(Duration::from_secs(240)).await;
         assert_eq!(open(&mut creations, &records), [""; 0]);
     }

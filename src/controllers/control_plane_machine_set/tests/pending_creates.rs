@@ -75,6 +75,7 @@ async fn a_creation_is_not_recorded_in_a_set_that_changed_since_it_was_read() {
     let moment = Moment {
         time: fake.now(),
         instant: fake.instant(),
+        seen: fake.instant(),
     };
     let mut state = State::default();
     let observed = sets.observe(&object, &fake.view(), Source::Live, &mut state, moment);
