@@ -541,7 +541,7 @@ pub(super) fn possible_members<'a>(machine: &'a MachineState, state: &'a State) 
     let may_own = |member: &ReportedMember| !one_learns || learns(member) || member.healthy != Some(false);
     let own = unknown
         .into_iter()
-        .filter(|member| !member.name.is_empty() && may_own(member) && may_have_node(machine, &member.name, state));
+        .filter(|member| !member.name.is_empty() && may_own(member));
     own.map(|member| member.name.as_str()).collect()
 }
 
