@@ -137,6 +137,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if inputs.filter(|path| path.as_os_str() == "-").count() > 1 {
         bail!("standard input (-) must be given at most once; it is given more than once");
     }
+    if args.operation == Some(OperationArg::Delete) && !args.old.is_empty() {
+        note("--old is not read for --operation delete: the objects to check are the stored ones");
+    }
     let inputs = Inputs::read(args)?;
     let user = args.user.clone().unwrap_or_default();
     let mut rows = Vec::new();
@@ -294,6 +297,13 @@ fn check(
         let mut old = inputs.old.iter();
         old.find(|old| identity(old, args) == identity(document, args))
     };
+    if let (true, Some(OperationArg::Create | OperationArg::Delete)) = (is_scale(document), args.operation) {
+        bail!(
+            "{}: document at line {}: a Scale is only updated; --operation must be update, or be left out",
+            document.file,
+            document.line
+        );
+    }
     let operation = match args.operation {
         Some(OperationArg::Create) => Operation::Create,
         Some(OperationArg::Update) => Operation::Update,
@@ -367,7 +377,7 @@ fn is_scale(document: &Document) -> bool {
 fn is_scaled_by(object: &Document, scale: &Document) -> bool {
     let (kind, namespace, name) = object.key();
     let (_, scale_namespace, scale_name) = scale.key();
-    let same_namespace = scale_namespace.is_empty() || namespace == scale_namespace;
+    let same_namespace = [scale_namespace, namespace].contains(&"") || namespace == scale_namespace;
     let kinds = [
         kubeadm_control_plane::KIND,
         control_plane::KIND,

@@ -11,6 +11,7 @@ use capstan_core::admission::{Options, Snapshot};
 use capstan_core::api::config_openshift_io::cluster_operator::ETCD;
 use capstan_core::api::core_v1::config_map::{self, ConfigMap, ETCD_ENDPOINTS, ETCD_NAMESPACE};
 use capstan_core::api::machine_openshift_io::control_plane::{ControlPlane, NAME};
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
 use capstan_core::api::machine_openshift_io::label;
 use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::control_plane::action::Plan;
@@ -47,7 +48,8 @@ pub(super) fn plan(snapshot: &Snapshot, voters: Option<BTreeSet<IpAddr>>, option
         bail!("there must be a ControlPlane");
     };
     note_namespace(object, options);
-    let machines = machines_beside(object, snapshot, options);
+    let home = object.metadata.namespace.as_deref().unwrap_or(&options.namespace);
+    let machines = machines_in(home, snapshot);
     let labelled = machines
         .iter()
         .find_map(|machine| machine.metadata.labels.get(label::CLUSTER));
@@ -84,17 +86,19 @@ pub(super) fn plan(snapshot: &Snapshot, voters: Option<BTreeSet<IpAddr>>, option
     let leaving = object.metadata.is_deleting().then(|| removal::leave(object, &observed));
     let state = State::observe(&spec, observed);
     // The controller does nothing else in these two cases (V93).
-    if let Some(next) = leaving.or_else(|| beside_active_set(snapshot)) {
+    if let Some(next) = leaving.or_else(|| beside_active_set(home, snapshot)) {
         return Ok(report(&spec, &state, &next, &Preview::default()));
     }
     let next = next_steps(&spec, &state);
     Ok(report(&spec, &state, &next, &preview(&spec, &state)))
 }
 
-/// The Machines in the namespace of a ControlPlane. The controller reads no others.
-fn machines_beside(object: &ControlPlane, snapshot: &Snapshot, options: &Options) -> Vec<Arc<Machine>> {
-    let home = object.metadata.namespace.as_deref().unwrap_or(&options.namespace);
-    let is_here = |machine: &Arc<Machine>| machine.metadata.namespace.as_deref().is_none_or(|of| of == home);
+/// The Machines in the namespace of their owner. The controller reads no others.
+pub(super) fn machines_in(home: &str, snapshot: &Snapshot) -> Vec<Arc<Machine>> {
+    let is_here = |machine: &Arc<Machine>| {
+        let own = machine.metadata.namespace.as_deref();
+        own.is_none_or(|own| own.is_empty() || own == home)
+    };
     let all = snapshot.machines.iter().flatten().cloned();
     let (here, elsewhere): (Vec<_>, Vec<_>) = all.partition(is_here);
     if let Some(machine) = elsewhere.first() {
@@ -108,8 +112,9 @@ fn machines_beside(object: &ControlPlane, snapshot: &Snapshot, options: &Options
 }
 
 /// The plan of a ControlPlane beside a set that is Active: nothing, until a user acts.
-fn beside_active_set(snapshot: &Snapshot) -> Option<Plan> {
-    let sets = snapshot.control_plane_machine_sets.iter().flatten();
+fn beside_active_set(home: &str, snapshot: &Snapshot) -> Option<Plan> {
+    let is_here = |set: &&Arc<ControlPlaneMachineSet>| set.metadata.namespace.as_deref().is_none_or(|own| own == home);
+    let sets = snapshot.control_plane_machine_sets.iter().flatten().filter(is_here);
     let reason = degraded::beside_active_set(sets.map(|set| &**set))?;
     Some(Plan {
         degraded: vec![reason],

@@ -233,9 +233,15 @@ fn files_of(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
         if path.is_dir() && !name.starts_with('.') {
             subfolders.push(name.to_owned());
         }
-        let is_manifest = path.extension().and_then(|extension| extension.to_str());
-        if path.is_file() && is_manifest.is_some_and(|extension| ["yaml", "yml", "json"].contains(&extension)) {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let is_manifest = extension.is_some_and(|extension| ["yaml", "yml", "json"].contains(&extension));
+        if path.is_file() && is_manifest {
             files.push(path);
+        } else if is_manifest && !path.is_dir() {
+            bail!(
+                "{} must be a file, or a link to one: it is not read; repair or remove it",
+                path.display()
+            );
         }
     }
     files.sort();
@@ -440,13 +446,14 @@ fn not_yaml(file: &str, number: usize, line: usize, error: &serde_saphyr::Error)
 }
 
 /// Splits a text into YAML documents with their first lines. A line that starts with `---` ends a
-/// document. Only a block scalar at the top level could contain such a line, and that is not an
-/// object.
+/// document, and so does a line `...`. Only a block scalar at the top level could contain such a
+/// line, and that is not an object.
 fn split(text: &str) -> Vec<(usize, String)> {
     let mut parts: Vec<(usize, String)> = vec![(1, String::new())];
     for (number, line) in text.lines().enumerate() {
         let separator = line
             .strip_prefix("---")
+            .or_else(|| line.strip_prefix("..."))
             .filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t']));
         match separator {
             Some(rest) => parts.push((number + 1, format!("{}\n", rest.trim_start()))),

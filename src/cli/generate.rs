@@ -76,9 +76,21 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         nodes: snapshot.nodes.as_ref(),
         infrastructure: snapshot.infrastructure.as_deref(),
     };
-    let known = snapshot.control_plane_machine_sets.iter().flatten().next();
+    let namespace = existing
+        .machines
+        .iter()
+        .find_map(|machine| machine.metadata.namespace.clone());
+    let is_here = |set: &&Arc<ControlPlaneMachineSet>| {
+        let own = set.metadata.namespace.as_deref();
+        own.is_none_or(|own| namespace.as_deref().is_none_or(|namespace| namespace == own))
+    };
+    let known = snapshot.control_plane_machine_sets.iter().flatten().find(is_here);
     let set = match known.filter(|_| args.kind == Kind::ControlPlane) {
-        Some(known) => ControlPlaneMachineSet::clone(known),
+        Some(known) => {
+            let mut set = ControlPlaneMachineSet::clone(known);
+            set.metadata.namespace = set.metadata.namespace.or(namespace);
+            set
+        }
         None => generate(&existing).context("generating a set for these machines")?,
     };
     let by_name = existing.machines.iter().any(|machine| {
@@ -118,10 +130,15 @@ fn one_namespace(snapshot: &mut Snapshot, namespace: &str) -> anyhow::Result<()>
     let namespaces: BTreeSet<&str> = machines
         .filter_map(|machine| machine.metadata.namespace.as_deref())
         .collect();
+    let list = Vec::from_iter(namespaces.iter().copied()).join(", ");
     if namespaces.len() < 2 {
+        if !namespaces.is_empty() && !namespaces.contains(namespace) {
+            documents::note(&format!(
+                "all Machines are in the namespace {list}, and --namespace is {namespace}; the object is for {list}"
+            ));
+        }
         return Ok(());
     }
-    let list = Vec::from_iter(namespaces.iter().copied()).join(", ");
     if !namespaces.contains(namespace) {
         bail!("the Machines are in the namespaces {list}: --namespace must name one of them, not {namespace}");
     }

@@ -402,6 +402,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ));
     }
     match &args.out {
+        Some(_) if files.is_empty() => {}
         Some(folder) => {
             std::fs::create_dir_all(folder).with_context(|| format!("creating the folder {}", folder.display()))?;
             for (name, text) in &files {

@@ -1,5 +1,6 @@
 //! `capstan plan`: shows the controller's next step and the whole rollout in advance.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,7 +13,7 @@ use capstan_core::api::config_openshift_io::feature_gate::FeatureGate;
 use capstan_core::api::machine_openshift_io;
 use capstan_core::api::machine_openshift_io::control_plane as scaled;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{self, ControlPlaneMachineSet, NAME};
-use capstan_core::api::machine_openshift_io::machine::{self, Machine};
+use capstan_core::api::machine_openshift_io::machine;
 use capstan_core::cpms::observed::{Observed, Settings, Unparsable};
 use capstan_core::cpms::plan::plan;
 use capstan_core::cpms::preview::preview;
@@ -126,7 +127,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         documents::read_surroundings(&args.files)?
     };
     let now = args.now.unwrap_or_else(Timestamp::now);
-    let report = if is_about_scaling(&documents) {
+    let report = if is_about_scaling(&documents, &args.scope.namespace) {
         require_nodes(&documents)?;
         let voters = control_plane::listed_voters(&documents);
         control_plane::plan(&documents::snapshot(&documents)?, voters, &args.scope.options())?
@@ -156,13 +157,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Whether the objects are those of a ControlPlane. An Inactive ControlPlaneMachineSet beside it
 /// does nothing.
-fn is_about_scaling(documents: &[Document]) -> bool {
-    let is = |document: &Document, kind| document.key().0 == kind;
-    let is_active = |document: &Document| document.text("/spec/state") == "Active";
-    let mut sets = documents
-        .iter()
-        .filter(|document| is(document, control_plane_machine_set::KIND));
-    !sets.any(is_active) && documents.iter().any(|document| is(document, scaled::KIND))
+fn is_about_scaling(documents: &[Document], namespace: &str) -> bool {
+    let home = |document: &Document| match document.key().1 {
+        "" => namespace.to_owned(),
+        own => own.to_owned(),
+    };
+    let of_kind = |kind: &'static str| documents.iter().filter(move |document| document.key().0 == kind);
+    let is_active = |set: &&Document| set.text("/spec/state") == "Active";
+    let active = of_kind(control_plane_machine_set::KIND).filter(is_active);
+    let active: BTreeSet<String> = active.map(home).collect();
+    of_kind(scaled::KIND).any(|document| !active.contains(&home(document)))
 }
 
 /// Without any Node, each machine that names one would look as if its node had been deleted.
@@ -279,13 +283,15 @@ impl Given {
             );
         };
         let namespace = set.metadata.namespace.as_deref().unwrap_or(&scope.namespace);
-        let in_namespace = |machine: &&Arc<Machine>| {
-            let own = machine.metadata.namespace.as_deref();
-            own.is_none_or(|own| own.is_empty() || own == namespace)
-        };
-        let machines = snapshot.machines.iter().flatten().filter(in_namespace);
+        if sets.len() > 1 {
+            documents::note(&format!(
+                "there are {} ControlPlaneMachineSets; only {} in {namespace} is planned",
+                sets.len(),
+                set.metadata.name()
+            ));
+        }
         let observed = Observed {
-            machines: machines.cloned().collect(),
+            machines: control_plane::machines_in(namespace, snapshot),
             nodes: snapshot.nodes.clone().unwrap_or_default().into_values().collect(),
             infrastructure: snapshot.infrastructure.clone(),
             etcd: snapshot

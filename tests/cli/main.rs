@@ -23,6 +23,7 @@ mod kubeadm_control_plane;
 mod machine_pool;
 mod migrate;
 mod mistakes;
+mod namespaces;
 mod pictures;
 mod plans;
 mod strict;

@@ -62,9 +62,6 @@ pub fn validate(edit: &Edit<'_>, lookup: &Lookup<'_>, rules: &RuleSet) -> Verdic
     }
     in_cel(rules, Enforcer::Webhook, object, edit.old, &mut verdict);
     if edit.subresource == "scale" {
-        if edit.old.is_none_or(|old| replicas_of(old) != scaled_to(object)) {
-            neighbours::judge(true, lookup, &mut verdict);
-        }
         scale(object, edit.old, lookup, &mut verdict);
         return verdict.finish();
     }
@@ -113,6 +110,10 @@ fn scaled_to(scale: &Value) -> i64 {
 /// Judges a Scale. `old` is the Scale before the edit, or the ControlPlane that it scales.
 fn scale(object: &Value, old: Option<&dyn Stored>, lookup: &Lookup<'_>, verdict: &mut Verdict) {
     let wanted = scaled_to(object);
+    let changes = old.is_none_or(|old| replicas_of(old) != wanted);
+    if changes {
+        neighbours::judge(true, lookup, verdict);
+    }
     if verdict.allowed()
         && let Some(violation) = wrong_size(wanted)
     {
@@ -128,7 +129,7 @@ fn scale(object: &Value, old: Option<&dyn Stored>, lookup: &Lookup<'_>, verdict:
         .filter(|old| old.pointer("/spec/providerSpec").is_some());
     let stored = lookup.control_planes.and_then(|known| known.first());
     let stored = stored.and_then(|stored| serde_json::to_value(&**stored).ok());
-    if let Some(scaled) = given.or(stored.as_ref()).filter(|_| verdict.allowed()) {
+    if let Some(scaled) = given.or(stored.as_ref()).filter(|_| changes && verdict.allowed()) {
         advice::warn(&advice::scaled(scaled, wanted), lookup, verdict);
     }
     if let Some(old) = old {

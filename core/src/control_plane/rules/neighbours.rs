@@ -1,6 +1,9 @@
 //! A ControlPlane beside a ControlPlaneMachineSet, and the deletion of a ControlPlane.
 
+use std::sync::Arc;
+
 use crate::api::machine_openshift_io::control_plane::{FINALIZER, KIND};
+use crate::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
 use crate::cpms::rules::{Finalizer, Lookup};
 use crate::model::{Operation, RuleInfo, Verdict, Violation, ViolationKind, Warning};
 
@@ -20,8 +23,13 @@ pub(super) fn judge(exists: bool, lookup: &Lookup<'_>, verdict: &mut Verdict) {
         let why = "a ControlPlane and an Active set would both manage the control plane machines";
         return lookup.unknown(verdict, ACTIVE_SET, "spec", "the ControlPlaneMachineSets", why);
     };
-    let is_active = |state: &Option<String>| state.as_deref() == Some("Active");
-    let Some(active) = sets.iter().find(|set| is_active(&set.spec.state)) else {
+    // A set with another name, or in another namespace, has no controller.
+    let is_active = |set: &&Arc<ControlPlaneMachineSet>| {
+        let namespace = set.metadata.namespace.as_deref();
+        let is_managed = set.metadata.name() == NAME && namespace.is_none_or(|own| own == lookup.namespace);
+        is_managed && set.spec.state.as_deref() == Some("Active")
+    };
+    let Some(active) = sets.iter().find(is_active) else {
         return;
     };
     let allowed = format!(
@@ -38,8 +46,9 @@ pub(super) fn warn_of_deletion(lookup: &Lookup<'_>, verdict: &mut Verdict) {
     if !verdict.allowed() {
         return;
     }
-    let machines = match lookup.control_plane() {
-        Some(machines) => format!("{} machines", machines.len()),
+    let count = lookup.control_plane().map(|machines| machines.len());
+    let machines = match count.filter(|count| *count > 0) {
+        Some(count) => format!("{count} machines"),
         None => String::from("the machines"),
     };
     let text = format!(

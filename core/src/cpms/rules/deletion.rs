@@ -39,7 +39,8 @@ pub(super) fn judge(edit: &Edit<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict)
     if !active {
         return;
     }
-    let machines = match lookup.control_plane().map(|machines| machines.len()) {
+    let count = lookup.control_plane().map(|machines| machines.len());
+    let machines = match count.filter(|count| *count > 0) {
         Some(count) => format!("its {count} machines"),
         None => String::from("its machines"),
     };

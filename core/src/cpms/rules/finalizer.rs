@@ -4,9 +4,12 @@
 //! The controllers release the machines, and then remove the finalizer. This module must never let
 //! anyone else remove it while a machine still has the object as its owner.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::lookup::Lookup;
+use crate::api::machine_openshift_io::machine::Machine;
 use crate::api::meta::OwnerReference;
 use crate::model::{Edit, Operation, Propagation, RuleInfo, Stored, Verdict, Violation, ViolationKind};
 
@@ -98,12 +101,17 @@ impl Finalizer {
     fn owned(&self, owner: &dyn Stored, lookup: &Lookup<'_>, rule: &str, verdict: &mut Verdict) -> Option<usize> {
         let text = |path: &str| owner.at(path).and_then(Value::as_str);
         let (uid, kind, name) = (text("metadata.uid"), text("kind"), text("metadata.name"));
+        let namespace = text("metadata.namespace");
         let Some(machines) = lookup.machines else {
             let why = "the garbage collector deletes the machines that the object owns";
             lookup.unknown(verdict, rule, PATH, "the Machines", why);
             return None;
         };
-        // A manifest has no uid.
+        // A manifest has no uid. An owner has the namespace of its dependents.
+        let is_near = |machine: &Arc<Machine>| {
+            let own = machine.metadata.namespace.as_deref();
+            uid.is_some() || namespace.is_none() || own.is_none() || own == namespace
+        };
         let is_owner = |owner: &OwnerReference| match uid {
             Some(uid) => owner.uid == uid,
             None => Some(owner.kind.as_str()) == kind && Some(owner.name.as_str()) == name,
@@ -111,7 +119,7 @@ impl Finalizer {
         let is_owned = |owners: &[OwnerReference]| owners.iter().any(is_owner);
         let owned = machines
             .iter()
-            .filter(|machine| is_owned(&machine.metadata.owner_references));
+            .filter(|machine| is_near(machine) && is_owned(&machine.metadata.owner_references));
         Some(owned.count()).filter(|count| *count > 0)
     }
 }

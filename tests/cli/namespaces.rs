@@ -1,0 +1,180 @@
+//! Files with objects of several namespaces, and a Scale of a control plane.
+
+use serde_json::{Value, json};
+
+use super::control_plane::{cluster, control_plane, list};
+use super::{Folder, capstan, machine, path, set, stderr, stdout};
+
+const HEALTHY: &str = "3 members are available";
+
+fn in_namespace(mut object: Value, namespace: &str) -> Value {
+    object["metadata"]["namespace"] = json!(namespace);
+    object
+}
+
+fn without_namespace(mut object: Value) -> Value {
+    object["metadata"].as_object_mut().unwrap().remove("namespace");
+    object
+}
+
+fn scale(replicas: i64) -> Value {
+    json!({"apiVersion": "autoscaling/v1", "kind": "Scale",
+        "metadata": {"name": "cluster", "namespace": "openshift-machine-api"}, "spec": {"replicas": replicas}})
+}
+
+#[test]
+fn w196_a_set_does_not_own_the_machines_of_another_namespace() {
+    let folder = Folder::new();
+    let reference = json!({"apiVersion": "machine.openshift.io/v1", "kind": "ControlPlaneMachineSet",
+        "name": "cluster", "uid": "u-1", "controller": true});
+    let owned: Vec<Value> = (0..3)
+        .map(|index| {
+            let mut machine = machine(index, "a");
+            machine["metadata"]["ownerReferences"] = json!([reference]);
+            machine
+        })
+        .collect();
+    let machines = folder.objects("machines.json", &owned);
+    let code = |set: Value| {
+        let set = folder.objects("set.json", &[set]);
+        let arguments = ["check", "--operation", "delete", path(&set), "--with", path(&machines)];
+        capstan(&arguments, "").status.code()
+    };
+    assert_eq!(code(set()), Some(1));
+    assert_eq!(code(without_namespace(set())), Some(1));
+    assert_eq!(code(in_namespace(set(), "foo")), Some(0));
+}
+
+#[test]
+fn w197_a_generated_control_plane_is_that_of_the_machines() {
+    let machines: Vec<Value> = (0..3).map(|index| machine(index, "a")).collect();
+    let generate = |known: Value| {
+        let objects = [machines.clone(), vec![known]].concat();
+        let output = capstan(&["generate", "--kind", "ControlPlane", "-f", "-"], &list(&objects));
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let text = generate(without_namespace(set()));
+    assert!(text.contains("\n  namespace: openshift-machine-api\n"), "{text}");
+    let mut other = in_namespace(set(), "other");
+    other["spec"]["template"][super::MACHINE]["spec"]["providerSpec"]["value"]["machineType"] = json!("e2-micro");
+    let text = generate(other);
+    assert!(text.contains("n2-standard-4") && !text.contains("e2-micro"), "{text}");
+    let output = capstan(&["generate", "-n", "other", "-f", "-"], &list(&machines));
+    assert!(
+        stderr(&output).contains("all Machines are in the namespace openshift-machine-api, and --namespace is other"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn w198_a_scale_finds_its_control_plane_and_changes_nothing_if_its_number_is_the_same() {
+    let folder = Folder::new();
+    let none = json!({"apiVersion": "machine.openshift.io/v1", "kind": "ControlPlaneMachineSetList", "items": []});
+    let none = folder.objects("none.json", &[none]);
+    let stored = folder.objects("stored.json", &[without_namespace(control_plane(3))]);
+    let checked = |replicas: i64, more: &[&str]| {
+        let scale = folder.objects("scale.json", &[scale(replicas)]);
+        let files = ["check", path(&scale), "--with", path(&stored), "--with", path(&none)];
+        capstan(&[&files, more].concat(), "")
+    };
+    let output = checked(4, &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    let output = checked(3, &["--strict"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    for operation in ["create", "delete"] {
+        let output = checked(3, &["--operation", operation]);
+        assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+        assert!(
+            stderr(&output).contains("a Scale is only updated"),
+            "{}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn w199_an_active_set_of_another_namespace_is_not_beside_a_control_plane() {
+    let folder = Folder::new();
+    let changed = folder.objects("changed.json", &[scale(5)]);
+    let code = |set: Value| {
+        let with = [vec![control_plane(3), set], cluster(HEALTHY)].concat();
+        let with = folder.objects("with.json", &with);
+        let output = capstan(&["check", path(&changed), "--with", path(&with)], "");
+        (output.status.code(), stdout(&output))
+    };
+    let (allowed, text) = code(in_namespace(set(), "other"));
+    assert_eq!(allowed, Some(0), "{text}");
+    assert_eq!(code(set()).0, Some(1));
+    let planned = |set: Value| {
+        let objects = [vec![control_plane(5), set], cluster(HEALTHY)].concat();
+        let output = capstan(&["plan", "-o", "json", "-f", "-"], &list(&objects));
+        let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        (report["kind"].clone(), report["next"][0]["action"].clone())
+    };
+    let elsewhere = planned(in_namespace(set(), "other"));
+    assert_eq!(elsewhere, (json!("ControlPlane"), json!("create")));
+    assert_ne!(planned(set()).0, json!("ControlPlane"));
+}
+
+#[test]
+fn w200_a_plan_of_a_set_names_the_objects_that_it_leaves_out() {
+    let machines = (0..4).map(|index| {
+        let machine = machine(index, "a");
+        if index == 3 {
+            in_namespace(machine, "other")
+        } else {
+            machine
+        }
+    });
+    let more = [
+        set(),
+        in_namespace(set(), "other"),
+        json!({"apiVersion": "v1", "kind": "NodeList", "items": []}),
+    ];
+    let objects: Vec<Value> = machines.chain(more).collect();
+    let output = capstan(&["plan", "-f", "-"], &list(&objects));
+    let notes = stderr(&output);
+    assert!(
+        notes.contains("1 Machine(s), such as prod-x7k2p-master-3, are not in the namespace openshift-machine-api"),
+        "{notes}"
+    );
+    assert!(
+        notes.contains("2 ControlPlaneMachineSets; only cluster in openshift-machine-api is planned"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn w201_a_manifest_of_a_folder_that_is_no_file_is_an_error() {
+    let folder = Folder::new();
+    folder.objects("set.json", &[set()]);
+    let link = folder.0.path().join("machines.yaml");
+    std::os::unix::fs::symlink("/nonexistent/machines.yaml", link).unwrap();
+    let output = capstan(&["check", path(folder.0.path())], "");
+    assert_eq!(output.status.code(), Some(2), "{}", stdout(&output));
+    assert!(
+        stderr(&output).contains("machines.yaml must be a file"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn w202_three_dots_end_a_document() {
+    let objects = format!("---\n{}\n...\n---\n{}\n...\n", set(), machine(0, "a"));
+    let output = capstan(&["check", "-o", "json", "-"], &objects);
+    let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(rows.as_array().map(Vec::len), Some(2), "{}", stderr(&output));
+}
+
+#[test]
+fn w203_manifests_without_content_create_no_folder() {
+    let folder = Folder::new();
+    let out = folder.0.path().join("out");
+    let arguments = ["manifests", "webhooks", "--feature", "controllers", "--out", path(&out)];
+    let output = capstan(&arguments, "");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(!out.exists());
+}
