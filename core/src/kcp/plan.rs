@@ -251,9 +251,10 @@ fn machines_missing(state: &State) -> Option<Degradation> {
             reason: "MachinesMissing",
             message: format!(
                 "{} etcd member(s) work and have no machine of the control plane: {}; restore the Machines with \
-                 their labels and their owner. Stop such an instance only while etcd keeps its quorum without it",
+                 their labels and their owner. Stop such an instance only while etcd keeps its quorum without it{}",
                 working.len(),
-                working.join(", ")
+                working.join(", "),
+                other_provider_ids(state, &working)
             ),
         });
     }
@@ -291,6 +292,31 @@ fn machines_missing(state: &State) -> Option<Degradation> {
             names.join(", ")
         ),
     })
+}
+
+/// The provider IDs of machines without a Node, and of the Nodes of members without a machine. If
+/// one of the IDs is wrong, no Machine is missing.
+fn other_provider_ids(state: &State, members: &[&str]) -> String {
+    let nodes = members
+        .iter()
+        .filter_map(|name| Some(format!("Node {name} has {}", state.provider_ids.get(*name)?)));
+    let nodeless = state.machines.iter().filter(|machine| machine.member.is_none());
+    let machines = nodeless.filter_map(|machine| {
+        Some(format!(
+            "machine {} has {}",
+            machine.name(),
+            machine.provider_id.as_ref()?
+        ))
+    });
+    let (nodes, machines): (Vec<String>, Vec<String>) = (nodes.collect(), machines.collect());
+    if nodes.is_empty() || machines.is_empty() {
+        return String::new();
+    }
+    format!(
+        ". The provider IDs differ: {}, {}; if these are one instance, delete the Node, and the kubelet registers it again",
+        nodes.join(", "),
+        machines.join(", ")
+    )
 }
 
 /// A machine of the current revision differs from it since its creation: a webhook changes what the

@@ -63,6 +63,22 @@ fn v310_the_member_of_a_lost_machine_is_not_that_of_a_machine_with_another_provi
 }
 
 #[test]
+fn v312_missing_machines_beside_another_provider_id_name_both_ids() {
+    let mut world = World::new("abc");
+    world.machines[1]["status"]["nodeRef"] = json!({});
+    world.machines[1]["spec"]["providerID"] = json!("dev://misspelled");
+    assert_eq!(degraded(&world), ["MachinesMissing"]);
+    let message = planned(&world).degraded.remove(0).message;
+    let both = "Node n-1 has dev://m-1, machine m-1 has dev://misspelled; if these are one instance, delete the Node";
+    assert!(message.contains(both), "{message}");
+    // Without the Node, the member may be that of the machine.
+    world
+        .others
+        .retain(|other| other["kind"] != "Node" || other["metadata"]["name"] != "n-1");
+    assert!(degraded(&world).is_empty());
+}
+
+#[test]
 fn v94_the_last_known_machine_keeps_its_hook_beside_another_member() {
     let mut world = World::new("ab");
     world.machines.truncate(1);
