@@ -53,6 +53,70 @@ impl Calls {
     fn object_changed(&mut self) {
         self.again.append(&mut self.unchanged);
     }
+
+    /// Calls the components of a plugin, the second time only those that must be called again.
+    /// Returns whether the object changed.
+    fn run(
+        &mut self,
+        plugin: &[Component],
+        is_again: bool,
+        request: &Request<'_>,
+        now: &mut Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<bool, Failure> {
+        let mut has_changed = false;
+        for (index, component) in plugin.iter().enumerate() {
+            if !request.asks(component) || (is_again && !self.again.contains(&index)) {
+                continue;
+            }
+            if let Some(new) = request.mutated(component, now, warnings)? {
+                *now = new;
+                self.object_changed();
+                has_changed = true;
+            }
+            if component.is_reinvoked {
+                self.unchanged.insert(index);
+            }
+        }
+        Ok(has_changed)
+    }
+}
+
+/// A request to the API server in one phase of admission.
+struct Request<'a> {
+    api: &'a Api,
+    kind: &'a Kind,
+    phase: Phase,
+    edit: &'a Edit<'a>,
+}
+
+impl Request<'_> {
+    fn asks(&self, component: &Component) -> bool {
+        let part = match self.edit.subresource {
+            "" => Part::Main,
+            "scale" => Part::Scale,
+            _ => Part::Status,
+        };
+        component.admit.asks(self.kind, part)
+    }
+
+    /// The object after a component; none if the component did not change it.
+    fn mutated(
+        &self,
+        component: &Component,
+        now: &Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Value>, Failure> {
+        let edit = Edit {
+            object: Some(now),
+            ..*self.edit
+        };
+        let new = component
+            .admit
+            .judge(self.api, self.kind, self.phase, &edit, warnings)?;
+        let new = new.map(|new| settled(self.kind, new)).transpose()?;
+        Ok(new.filter(|new| new != now))
+    }
 }
 
 impl Chain {
@@ -76,14 +140,9 @@ impl Admit for Chain {
         edit: &Edit<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<Option<Value>, Failure> {
-        let part = match edit.subresource {
-            "" => Part::Main,
-            "scale" => Part::Scale,
-            _ => Part::Status,
-        };
-        let asks = |component: &Component| component.admit.asks(kind, part);
+        let request = Request { api, kind, phase, edit };
         let (Phase::Mutate, Some(object)) = (phase, edit.object) else {
-            for component in self.0.iter().flatten().filter(|component| asks(component)) {
+            for component in self.0.iter().flatten().filter(|component| request.asks(component)) {
                 component.admit.judge(api, kind, phase, edit, warnings)?;
             }
             return Ok(None);
@@ -96,26 +155,7 @@ impl Admit for Chain {
                 if is_again && calls.output != now {
                     calls.object_changed();
                 }
-                for (index, component) in plugin.iter().enumerate() {
-                    if !asks(component) || (is_again && !calls.again.contains(&index)) {
-                        continue;
-                    }
-                    let edit = Edit {
-                        object: Some(&now),
-                        ..*edit
-                    };
-                    let new = component.admit.judge(api, kind, phase, &edit, warnings)?;
-                    if let Some(new) = new.map(|new| settled(kind, new)).transpose()?
-                        && new != now
-                    {
-                        now = new;
-                        calls.object_changed();
-                        has_changed = true;
-                    }
-                    if component.is_reinvoked {
-                        calls.unchanged.insert(index);
-                    }
-                }
+                has_changed |= calls.run(plugin, is_again, &request, &mut now, warnings)?;
                 calls.output = now.clone();
             }
             if !has_changed {
