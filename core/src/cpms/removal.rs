@@ -1,9 +1,10 @@
 //! The removal of a set. It removes no machine.
 //!
-//! The owner references to the set, compared by UID, are removed from all machines of the
-//! namespace, also from machines that lost the labels that the set selects (defect B3). The
-//! finalizer is removed only after no machine refers to the set, so that the garbage collector
-//! deletes no machine. The removal also works for a set that does not parse: see [`steps`].
+//! The owner references to the set are removed from all machines of the namespace, also from
+//! machines that lost the labels that the set selects (defect B3). So are those to a former set of
+//! its name, which the garbage collector would not find (V316). The finalizer is removed only after
+//! no machine refers to the set, so that the garbage collector deletes no machine. The removal also
+//! works for a set that does not parse: see [`steps`].
 //!
 //! A machine that the set could adopt and has not adopted gets a mark first. A pending adoption, by
 //! a process that was killed or by a second leader, has the version from before the mark and is
@@ -23,6 +24,7 @@ use super::selector::Selector;
 use super::spec::{SetState, Spec};
 use crate::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, FINALIZER};
 use crate::api::machine_openshift_io::machine::{self, Machine};
+use crate::api::meta::OwnerReference;
 use crate::model::{self, ObjectRef, Precondition};
 
 /// The plan for a set that is being deleted.
@@ -147,11 +149,13 @@ pub(crate) fn orphan<R>(set: &Leaving<'_>, machines: &[Arc<Machine>]) -> model::
 
 fn strip(set: &Leaving<'_>, machine: &Machine) -> Option<Step> {
     let (meta, uid) = (&machine.metadata, set.uid);
-    let owned = !uid.is_empty() && meta.owner_references.iter().any(|owner| owner.uid == uid);
-    if !owned {
+    // An owner with another UID is a former set, which does not exist for the garbage collector.
+    let is_set = |owner: &OwnerReference| owner.kind == set.subject.kind && owner.name == set.subject.name;
+    let is_owner = |owner: &&OwnerReference| owner.uid == uid || is_set(owner);
+    if uid.is_empty() || !meta.owner_references.iter().any(|owner| is_owner(&owner)) {
         return None;
     }
-    let rest: Vec<_> = meta.owner_references.iter().filter(|owner| owner.uid != uid).collect();
+    let rest: Vec<_> = meta.owner_references.iter().filter(|owner| !is_owner(owner)).collect();
     let because = format!("machine {} must not be collected with the {}", meta.name(), set.what);
     Some(patch(machine, uid, Some(json!(rest)), because))
 }

@@ -184,7 +184,7 @@ fn release(state: &State, machine: &MachineState, now: Timestamp) -> Result<Step
         let message = format!("the etcd members are unknown, so that the member of machine {name} cannot be removed");
         return Err(held(WaitReason::EtcdHealthy, message, false));
     };
-    if let Some(message) = ambiguous(machine, &members) {
+    if let Some(message) = ambiguous(machine, &members).or_else(|| contradiction(state, machine)) {
         return Err(waits(message));
     }
     for member in possible_members(machine, state) {
@@ -234,6 +234,19 @@ fn ambiguous(machine: &MachineState, members: &[EtcdMember]) -> Option<String> {
              run on this Node from etcd"
         )
     })
+}
+
+/// Why the member of a machine whose Node has another provider ID stays: the member may run on the
+/// instance of another machine, and etcd would lose two members with this one (V314).
+fn contradiction(state: &State, machine: &MachineState) -> Option<String> {
+    let (node, own) = (machine.node()?, machine.provider_id.as_deref()?);
+    let registered = state.provider_ids.get(node).filter(|registered| *registered != own)?;
+    Some(format!(
+        "machine {} has the provider ID {own}, and its Node {node} has {registered}, so it is not known which instance \
+         runs the etcd member; correct the provider ID that is wrong, or delete the Node, and the kubelet registers it \
+         again",
+        machine.name()
+    ))
 }
 
 /// Why a machine whose member is not known keeps its hook: its instance may join etcd after the

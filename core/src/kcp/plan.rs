@@ -263,8 +263,8 @@ fn machines_missing(state: &State) -> Option<Degradation> {
             reason: "MachinesMissing",
             message: format!(
                 "the control plane has no machine, and Machines of its Cluster have the hook of control plane machines, \
-                 but no owner and no label {}: {}; restore the labels, and the machines are adopted: a new first machine \
-                 would start another etcd",
+                 but no label {} and no owner that exists: {}; restore the labels, and remove the owner references, and \
+                 the machines are adopted: a new first machine would start another etcd",
                 label::CONTROL_PLANE,
                 names(&state.orphans).join(", ")
             ),

@@ -17,7 +17,7 @@ use crate::api::cluster_x_k8s_io::{annotation, label};
 use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
 use crate::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane::{self, KubeadmControlPlane};
 use crate::api::core_v1::node::{CONTROL_PLANE_LABEL, Node};
-use crate::api::meta::Condition;
+use crate::api::meta::{Condition, OwnerReference};
 use crate::model::{EtcdMember, pending_creations};
 
 /// Conditions of control plane machines.
@@ -177,8 +177,9 @@ pub struct State {
     /// Cluster. One that is being deleted, also with the control plane, counts as its machine:
     /// only the control plane can release it.
     pub strayed: Vec<String>,
-    /// Machines of the Cluster without a controller and without the label of control planes, with
-    /// the hook of control plane machines: each was a machine of a control plane.
+    /// Machines of the Cluster without the label of control planes, with the hook of control plane
+    /// machines, and without a controller, or with a former control plane of this name as their
+    /// controller: each was a machine of a control plane.
     pub orphans: Vec<Arc<Machine>>,
     /// Machines and MachinePools of the Cluster that belong to no control plane.
     pub workers: Vec<String>,
@@ -246,6 +247,7 @@ impl State {
                 continue;
             }
             match (of_cluster, of_control_plane, owner) {
+                (true, true, None) if state.is_of_another_cluster(machine) => {}
                 (true, true, None) => adoptable.push(Arc::clone(machine)),
                 (true, true, Some(_)) => foreign.push(name.to_owned()),
                 (true, false, _) => workers.push(name.to_owned()),
@@ -255,7 +257,8 @@ impl State {
                 strayed.push(name.to_owned());
             }
             let has_hook = machine.metadata.annotations.contains_key(PRE_TERMINATE_HOOK);
-            if of_cluster && !of_control_plane && owner.is_none() && has_hook {
+            let is_former = |owner: &OwnerReference| !is_owned && is_namesake(&state.control_plane, owner);
+            if of_cluster && !of_control_plane && owner.is_none_or(is_former) && has_hook {
                 orphans.push(Arc::clone(machine));
             }
         }
@@ -275,6 +278,12 @@ impl State {
             reported: observed.etcd.clone().filter(|_| state.is_etcd_managed()),
             ..state
         }
+    }
+
+    /// Whether the spec of a machine names another Cluster: its label was edited (V315).
+    fn is_of_another_cluster(&self, machine: &Machine) -> bool {
+        let named = &machine.spec.cluster_name;
+        !named.is_empty() && *named != self.cluster_name
     }
 
     /// The name of the control plane.
@@ -591,10 +600,14 @@ fn failure_domains(cluster: Option<&Cluster>) -> Vec<String> {
 }
 
 /// Whether an owner reference refers to this control plane. An object from a file may have no UID.
-pub(super) fn is_owner(control_plane: &KubeadmControlPlane, owner: &crate::api::meta::OwnerReference) -> bool {
+pub(super) fn is_owner(control_plane: &KubeadmControlPlane, owner: &OwnerReference) -> bool {
     let uid = control_plane.metadata.uid();
-    let is_named = owner.kind == kubeadm_control_plane::KIND && owner.name == control_plane.metadata.name();
-    is_named && (uid.is_empty() || owner.uid.is_empty() || owner.uid == uid)
+    is_namesake(control_plane, owner) && (uid.is_empty() || owner.uid.is_empty() || owner.uid == uid)
+}
+
+/// Whether an owner reference refers to a control plane of this name, perhaps a former one.
+fn is_namesake(control_plane: &KubeadmControlPlane, owner: &OwnerReference) -> bool {
+    owner.kind == kubeadm_control_plane::KIND && owner.name == control_plane.metadata.name()
 }
 
 /// The revisions from which the control plane created machines, as it recorded them. A record that

@@ -169,3 +169,30 @@ fn the_finalizer_stays_while_a_machine_cannot_be_decoded() {
     world.observed.machines.clear();
     assert_eq!(leave(&set, &world.observed).steps, []);
 }
+
+#[test]
+fn v316_machines_of_a_former_set_are_released_before_the_finalizer() {
+    let mut world = deleted();
+    for name in ["ocp-x7k2p-master-0", "ocp-x7k2p-master-1"] {
+        world.machine(name).metadata.owner_references[0].uid = String::from("former");
+    }
+    let other = OwnerReference {
+        uid: String::from("other"),
+        kind: String::from("MachineSet"),
+        ..world.machine("ocp-x7k2p-master-0").metadata.owner_references[0].clone()
+    };
+    world
+        .machine("ocp-x7k2p-master-0")
+        .metadata
+        .owner_references
+        .push(other.clone());
+    let plan = steps_of(&world);
+    assert_eq!(plan.steps.len(), 3, "{plan:?}");
+    for step in &plan.steps {
+        assert!(step.machine().is_some());
+        world.apply(step);
+    }
+    let owners = |world: &mut World, name: &str| world.machine(name).metadata.owner_references.clone();
+    assert_eq!(owners(&mut world, "ocp-x7k2p-master-0"), [other]);
+    assert!(owners(&mut world, "ocp-x7k2p-master-1").is_empty());
+}

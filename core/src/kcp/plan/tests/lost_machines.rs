@@ -110,6 +110,50 @@ fn v94_a_machine_that_lost_its_label_or_its_owner_keeps_its_member() {
     assert_eq!(degraded(&world), ["MachinesMissing"]);
 }
 
+/// A restore gives the control plane a new UID, and loses the statuses and the Nodes.
+#[test]
+fn v313_a_machine_of_a_former_control_plane_without_its_label_prevents_a_first_machine() {
+    let mut world = World::new("a");
+    world.etcd = None;
+    world.others.retain(|other| other["kind"] != "Node");
+    let metadata = &mut world.machines[0]["metadata"];
+    metadata["ownerReferences"][0]["uid"] = json!("former");
+    let labels = metadata["labels"].as_object_mut().unwrap();
+    labels.remove("cluster.x-k8s.io/control-plane");
+    let mut message = planned(&world).degraded.remove(0).message;
+    assert!(message.contains("no owner that exists: m-0"), "{message}");
+    world.machines[0]["metadata"]["deletionTimestamp"] = json!("2026-06-01T11:00:00Z");
+    message = planned(&world).degraded.remove(0).message;
+    assert!(message.contains("no owner that exists: m-0"), "{message}");
+}
+
+#[test]
+fn v314_the_member_of_a_machine_whose_node_has_another_provider_id_stays() {
+    let mut world = World::new("abc");
+    world.delete(0);
+    let drained = json!({"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook"});
+    let conditions = &mut world.machines[0]["status"]["conditions"];
+    conditions.as_array_mut().unwrap().push(drained);
+    assert_eq!(next(&world), "remove-hook m-0 n-0");
+    world.machines[0]["spec"]["providerID"] = json!("dev://other");
+    let plan = planned(&world);
+    assert!(plan.disruptive().is_none(), "{plan:?}");
+    let message = &plan.waits[0].message;
+    assert!(
+        message.contains("has the provider ID dev://other, and its Node n-0 has dev://m-0"),
+        "{message}"
+    );
+}
+
+#[test]
+fn v315_a_machine_of_another_cluster_is_not_adopted() {
+    let mut world = World::new("abcd");
+    world.machines[3]["metadata"]["ownerReferences"] = json!([]);
+    assert_eq!(world.state().adoptable.len(), 1);
+    world.machines[3]["spec"]["clusterName"] = json!("other");
+    assert!(world.state().adoptable.is_empty());
+}
+
 /// The member of a machine that is gone prevents a new machine from joining, and the new machine
 /// could have that member.
 #[test]
