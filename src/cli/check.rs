@@ -289,10 +289,7 @@ fn check(
     user: &User,
 ) -> anyhow::Result<Row> {
     let before = if is_scale(document) {
-        let given = inputs.old.iter().chain(&inputs.with);
-        let folders = inputs.groups.iter().filter(|group| group.is_folder);
-        let siblings = folders.flat_map(|group| &group.documents);
-        given.chain(siblings).find(|object| is_scaled_by(object, document))
+        scaled_by(document, inputs)
     } else {
         let mut old = inputs.old.iter();
         old.find(|old| identity(old, args) == identity(document, args))
@@ -320,10 +317,11 @@ fn check(
         );
     }
     if args.operation.is_none() && before.is_none() && !args.old.is_empty() {
-        note(&format!(
-            "{}: document at line {}: --old holds no object of this kind, namespace, and name, so this one is checked as a creation",
-            document.file, document.line
-        ));
+        let missing = match is_scale(document) {
+            true => "control plane of this name and namespace, so the Scale is not checked",
+            false => "object of this kind, namespace, and name, so this one is checked as a creation",
+        };
+        note(&format!("{}: --old holds no {missing}", document.place()));
     }
     let check = Check {
         operation,
@@ -371,6 +369,37 @@ fn identity<'a>(document: &'a Document, args: &'a Args) -> (&'a str, &'a str, &'
 /// Whether a document is a Scale, which an update of the subresource `scale` sends.
 fn is_scale(document: &Document) -> bool {
     document.text("/apiVersion") == "autoscaling/v1" && document.key().0 == "Scale"
+}
+
+/// The control plane of a Scale. A Scale does not name its kind: an object of --old takes
+/// precedence, and then a ControlPlane, because a set beside it has no controller.
+fn scaled_by<'a>(scale: &Document, inputs: &'a Inputs) -> Option<&'a Document> {
+    let folders = inputs.groups.iter().filter(|group| group.is_folder);
+    let siblings = folders.flat_map(|group| &group.documents);
+    let of = |object: &&Document| is_scaled_by(object, scale);
+    let mut candidates: Vec<&Document> = inputs.old.iter().filter(of).collect();
+    if candidates.is_empty() {
+        candidates.extend(inputs.with.iter().chain(siblings).filter(of));
+    }
+    let kinds = [control_plane::KIND, kubeadm_control_plane::KIND];
+    let order = |object: &&&Document| {
+        kinds
+            .iter()
+            .position(|kind| *kind == object.key().0)
+            .unwrap_or(kinds.len())
+    };
+    let chosen = *candidates.iter().min_by_key(order)?;
+    let others = candidates.iter().filter(|other| other.key().0 != chosen.key().0);
+    for other in others {
+        note(&format!(
+            "{}: the Scale is checked as that of the {} {}, and not of the {}; --old selects another one",
+            scale.place(),
+            chosen.key().0,
+            chosen.key().2,
+            other.key().0
+        ));
+    }
+    Some(chosen)
 }
 
 /// Whether an object is the control plane with the name and namespace of a Scale.

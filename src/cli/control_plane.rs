@@ -27,7 +27,7 @@ use capstan_core::cpms::spec::ParseContext;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::documents::{Document, note};
+use super::documents::{Document, note, rank};
 
 /// The addresses of the etcd members that vote, if the objects contain their list.
 pub(super) fn listed_voters(documents: &[Document]) -> Option<BTreeSet<IpAddr>> {
@@ -43,10 +43,18 @@ pub(super) fn listed_voters(documents: &[Document]) -> Option<BTreeSet<IpAddr>> 
 /// The files contain no ControlPlane, or nothing that names the cluster.
 pub(super) fn plan(snapshot: &Snapshot, voters: Option<BTreeSet<IpAddr>>, options: &Options) -> anyhow::Result<Value> {
     let known = snapshot.control_planes.as_deref().unwrap_or_default();
-    let named = |object: &&Arc<ControlPlane>| object.metadata.name() == NAME;
-    let Some(object) = known.iter().find(named).or(known.first()) else {
+    let order = |object: &&Arc<ControlPlane>| rank(&object.metadata, NAME, &options.namespace);
+    let Some(object) = known.iter().min_by_key(order) else {
         bail!("there must be a ControlPlane");
     };
+    if known.len() > 1 {
+        let home = object.metadata.namespace.as_deref().unwrap_or(&options.namespace);
+        note(&format!(
+            "there are {} ControlPlanes; only {} in {home} is planned",
+            known.len(),
+            object.metadata.name()
+        ));
+    }
     note_namespace(object, options);
     let home = object.metadata.namespace.as_deref().unwrap_or(&options.namespace);
     let machines = machines_in(home, snapshot);

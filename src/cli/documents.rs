@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use capstan_core::admission::{Snapshot, mistyped_kind};
+use capstan_core::api::meta::ObjectMeta;
+use capstan_core::kcp::observed::ETCD_MEMBERS;
 use serde_json::Value;
 
 mod unique;
@@ -176,6 +178,14 @@ pub(super) fn distinct(documents: Vec<Document>) -> anyhow::Result<Vec<Document>
                 ));
                 continue;
             }
+            // Which namespace the other one has depends on the command.
+            None if let Some(other) = kept.iter().find(|kept| is_same_elsewhere(kept, &document)) => bail!(
+                "{}: {} and the one at {} may be one object, because only one of them has a namespace; write the namespace \
+                 of both, and give each object once",
+                document.place(),
+                document.title(),
+                other.place()
+            ),
             Some(first) => bail!(
                 "{}: {} differs from the one at {}; give each object once",
                 document.place(),
@@ -190,6 +200,19 @@ pub(super) fn distinct(documents: Vec<Document>) -> anyhow::Result<Vec<Document>
         kept.push(document);
     }
     Ok(kept)
+}
+
+/// Whether two objects have the same kind and name, and only one of them has a namespace.
+fn is_same_elsewhere(one: &Document, other: &Document) -> bool {
+    let ([group, kind, namespace, name], [of, known, home, named]) = (one.identity(), other.identity());
+    !name.is_empty() && [group, kind, name] == [of, known, named] && namespace.is_empty() != home.is_empty()
+}
+
+/// The order in which objects of one kind are planned: those of the namespace before others, and in
+/// it the one with the name that the controller manages.
+pub(super) fn rank(metadata: &ObjectMeta, name: &str, namespace: &str) -> (bool, bool) {
+    let own = metadata.namespace.as_deref().unwrap_or_default();
+    (!own.is_empty() && own != namespace, metadata.name() != name)
 }
 
 /// Prints a note to standard error.
@@ -221,6 +244,27 @@ pub(super) fn require_namespace(documents: &[Document], is_owner: impl Fn(&Value
         namespaces.join(", ")
     );
     Ok(())
+}
+
+/// Notes the objects of Cluster API, and the members of etcd, outside of the namespace of their
+/// owner, which is a control plane or a pool. They do not belong to it.
+pub(super) fn note_other_namespaces(documents: &[Document], namespace: &str, owner: &str) {
+    let is_other = |document: &&Document| {
+        let own = document.text("/metadata/namespace");
+        let is_read =
+            document.text("/apiVersion").contains("cluster.x-k8s.io/") || document.text("/kind") == ETCD_MEMBERS;
+        is_read && !own.is_empty() && !namespace.is_empty() && own != namespace
+    };
+    let mut others = documents.iter().filter(is_other);
+    let Some(first) = others.next() else { return };
+    let others = match others.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    note(&format!(
+        "the {owner} is in namespace {namespace}, so these objects do not belong to it: {}{others}",
+        first.title()
+    ));
 }
 
 /// The manifests of a folder. Its subfolders are not read, as with `kubectl -f`.

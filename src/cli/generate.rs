@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use capstan_core::admission::Snapshot;
-use capstan_core::api::machine_openshift_io::control_plane_machine_set::ControlPlaneMachineSet;
+use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
 use capstan_core::api::machine_openshift_io::machine_set::{self, MachineSet};
 use capstan_core::control_plane::generate::of_set;
 use capstan_core::cpms::domains::Platform;
 use capstan_core::cpms::generate::{Existing, generate};
 use serde::Deserialize as _;
+use serde_json::Value;
 
 use super::cluster::{Cluster, Scope};
 use super::documents::{self, Document};
@@ -82,7 +83,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .find_map(|machine| machine.metadata.namespace.clone());
     let is_here = |set: &&Arc<ControlPlaneMachineSet>| {
         let own = set.metadata.namespace.as_deref();
-        own.is_none_or(|own| namespace.as_deref().is_none_or(|namespace| namespace == own))
+        let is_near = own.is_none_or(|own| namespace.as_deref().is_none_or(|namespace| namespace == own));
+        is_near && set.metadata.name() == NAME
     };
     let known = snapshot.control_plane_machine_sets.iter().flatten().find(is_here);
     let set = match known.filter(|_| args.kind == Kind::ControlPlane) {
@@ -108,6 +110,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Kind::ControlPlaneMachineSet => serde_saphyr::to_string(&set),
         Kind::ControlPlane => {
             let object = of_set(&set, existing.machines).context("the set must have a template of Machines")?;
+            let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64);
+            let of_set = known.and_then(|known| known.spec.replicas).map(i64::from);
+            if let (Some(replicas), Some(of_set)) = (replicas, of_set)
+                && replicas != of_set
+            {
+                documents::note(&format!(
+                    "the set has {of_set} replicas, and the ControlPlane has {replicas}, for the Machines that exist; if a \
+                     rollout of the set is in progress, wait until it is complete, and generate the ControlPlane again"
+                ));
+            }
             serde_saphyr::to_string(&object)
         }
     };

@@ -8,7 +8,7 @@ use std::io::Write as _;
 
 use anyhow::Context as _;
 use capstan_core::kcp::first_machine::plan_of_objects;
-use capstan_core::kcp::observed::{ETCD_MEMBERS, Observed, SnapshotError, is_control_plane};
+use capstan_core::kcp::observed::{Observed, SnapshotError, is_control_plane};
 use capstan_core::kcp::preview::preview;
 use capstan_core::kcp::report::{report, status_report};
 use capstan_core::kcp::state::{MachineState, State};
@@ -16,7 +16,7 @@ use capstan_core::kcp::status::status;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::documents::{Document, require_namespace};
+use super::documents::{Document, note_other_namespaces, require_namespace};
 
 /// The report of `capstan plan`.
 ///
@@ -28,7 +28,7 @@ pub(super) fn plan(documents: &[Document], now: Timestamp) -> anyhow::Result<Val
     if state.is_etcd_managed() && state.reported.is_none() && !state.machines.is_empty() {
         note("no etcd members are given, so that the conditions of the Machines alone decide about etcd")?;
     }
-    note_other_namespaces(documents, state.namespace())?;
+    note_other_namespaces(documents, state.namespace(), "control plane");
     let next = plan_of_objects(&state, now);
     let report = report(&state, &next, &preview(&observed, now));
     note_lost_quorum(&report)?;
@@ -57,7 +57,7 @@ pub(super) fn reports(documents: &[Document], now: Timestamp) -> anyhow::Result<
 pub(super) fn state(documents: &[Document], now: Timestamp) -> anyhow::Result<(Value, String)> {
     let observed = observed(documents)?;
     let state = State::observe(&observed, now);
-    note_other_namespaces(documents, state.namespace())?;
+    note_other_namespaces(documents, state.namespace(), "control plane");
     let next = plan_of_objects(&state, now);
     let status = status(&state, &next, now);
     let report = status_report(&state, &next, &status, now);
@@ -198,34 +198,6 @@ fn note_lost_quorum(report: &Value) -> anyhow::Result<()> {
         )),
         _ => Ok(()),
     }
-}
-
-/// Notes the objects of Cluster API, and the members of etcd, outside of the namespace of the
-/// control plane. They do not belong to it.
-fn note_other_namespaces(documents: &[Document], namespace: &str) -> anyhow::Result<()> {
-    let is_other = |document: &&Document| {
-        let own = document.text("/metadata/namespace");
-        let is_read =
-            document.text("/apiVersion").contains("cluster.x-k8s.io/") || document.text("/kind") == ETCD_MEMBERS;
-        is_read && !own.is_empty() && !namespace.is_empty() && own != namespace
-    };
-    let mut others = documents.iter().filter(is_other);
-    let Some(first) = others.next() else {
-        return Ok(());
-    };
-    let title = format!(
-        "{} {}/{}",
-        first.text("/kind"),
-        first.text("/metadata/namespace"),
-        first.text("/metadata/name")
-    );
-    let others = match others.count() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    note(&format!(
-        "the control plane is in namespace {namespace}, so these objects do not belong to it: {title}{others}"
-    ))
 }
 
 fn note(text: &str) -> anyhow::Result<()> {

@@ -14,7 +14,7 @@ use capstan_core::pool::state::State;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::documents::{Document, require_namespace};
+use super::documents::{Document, note_other_namespaces, require_namespace};
 
 pub(super) use cluster::objects;
 
@@ -67,5 +67,7 @@ fn observe(documents: &[Document], now: Timestamp) -> anyhow::Result<State> {
     require_namespace(documents, is_pool)?;
     let objects: Vec<Value> = documents.iter().map(|document| document.object.clone()).collect();
     let observed = Observed::of_objects(&objects).context("reading the objects of the MachinePool")?;
-    Ok(State::observe(&observed, now))
+    let state = State::observe(&observed, now);
+    note_other_namespaces(documents, state.namespace(), "pool");
+    Ok(state)
 }

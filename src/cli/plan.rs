@@ -139,7 +139,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         args.note_refused(&documents, is_pool)?;
         machine_pool::plan(&documents, args.machinepools, now)?
     } else {
-        note_control_plane(&documents);
+        note_control_plane(&documents, &args.scope.namespace);
         args.note_no_machines(&documents);
         require_nodes(&documents)?;
         plan_set(documents, args, now)?
@@ -164,9 +164,13 @@ fn is_about_scaling(documents: &[Document], namespace: &str) -> bool {
     };
     let of_kind = |kind: &'static str| documents.iter().filter(move |document| document.key().0 == kind);
     let is_active = |set: &&Document| set.text("/spec/state") == "Active";
-    let active = of_kind(control_plane_machine_set::KIND).filter(is_active);
-    let active: BTreeSet<String> = active.map(home).collect();
-    of_kind(scaled::KIND).any(|document| !active.contains(&home(document)))
+    let sets = of_kind(control_plane_machine_set::KIND);
+    let managed: BTreeSet<String> = sets.clone().filter(is_active).map(home).collect();
+    let has_set = sets.map(home).any(|home| home == namespace);
+    // The controllers manage one namespace, and a set in it is planned rather than a ControlPlane
+    // elsewhere.
+    let is_planned = |home: String| !managed.contains(&home) && (home == namespace || !has_set);
+    of_kind(scaled::KIND).map(home).any(is_planned)
 }
 
 /// Without any Node, each machine that names one would look as if its node had been deleted.
@@ -191,17 +195,22 @@ pub(super) fn require_nodes(documents: &[Document]) -> anyhow::Result<()> {
     }
 }
 
-/// Notes that a ControlPlane beside an Active set is not planned.
-fn note_control_plane(documents: &[Document]) {
+/// Notes that a ControlPlane beside a set that is planned is not planned.
+fn note_control_plane(documents: &[Document], namespace: &str) {
     let is_other = |object: &Value| is_control_plane(object) || is_pool(object);
     note_unplanned(documents, is_other, control_plane_machine_set::KIND);
     let is_scaled = |document: &&Document| document.key().0 == scaled::KIND;
     if let Some(document) = documents.iter().find(is_scaled) {
+        let (_, own, name) = document.key();
+        let why = if own.is_empty() || own == namespace {
+            "a ControlPlaneMachineSet is Active and manages the machines; delete the set first, its machines stay"
+                .to_owned()
+        } else {
+            format!("it is in the namespace {own}, and a ControlPlaneMachineSet is in {namespace}")
+        };
         documents::note(&format!(
-            "{}: the ControlPlane {} is not planned, because a ControlPlaneMachineSet is Active and manages the machines; \
-             delete the set first, its machines stay",
-            document.place(),
-            document.key().2
+            "{}: the ControlPlane {name} is not planned, because {why}",
+            document.place()
         ));
     }
 }
@@ -276,7 +285,8 @@ impl Given {
     /// There is no set.
     pub(super) fn of(snapshot: &Snapshot, unparsable: Vec<Unparsable>, scope: &Scope) -> anyhow::Result<Self> {
         let sets = snapshot.control_plane_machine_sets.as_deref().unwrap_or_default();
-        let Some(set) = sets.iter().find(|set| set.metadata.name() == NAME).or(sets.first()) else {
+        let rank = |set: &&Arc<ControlPlaneMachineSet>| documents::rank(&set.metadata, NAME, &scope.namespace);
+        let Some(set) = sets.iter().min_by_key(rank) else {
             bail!(
                 "there must be a ControlPlaneMachineSet, a KubeadmControlPlane, or a MachinePool; `capstan generate` \
                  prints a set for the existing machines"

@@ -165,3 +165,20 @@ fn w195_a_pool_without_a_namespace_is_not_given_the_machines_of_several() {
         stderr(&output)
     );
 }
+
+#[test]
+fn w210_machines_in_another_namespace_than_the_pool_are_noted() {
+    let mut objects = objects();
+    let home = objects[0]["metadata"]["namespace"].clone();
+    let machine = objects.iter_mut().find(|object| object["kind"] == "Machine").unwrap();
+    assert_eq!(machine["metadata"]["namespace"], home);
+    machine["metadata"]["namespace"] = json!("other");
+    let texts: Vec<String> = objects.iter().map(Value::to_string).collect();
+    let output = capstan(&["plan", "-f", "-"], &texts.join("\n---\n"));
+    assert_eq!(output.status.code(), Some(0));
+    let notes = stderr(&output);
+    assert!(
+        notes.contains("these objects do not belong to it: Machine other/"),
+        "{notes}"
+    );
+}

@@ -277,8 +277,11 @@ fn is_scale_of_set(object: &Value, old: &Value) -> bool {
 fn with_replicas(set: &Value, scale: &Value) -> Value {
     let mut set = set.clone();
     if let Some(spec) = set.pointer_mut("/spec").and_then(Value::as_object_mut) {
-        let replicas = scale.pointer("/spec/replicas").cloned();
-        spec.insert(String::from("replicas"), replicas.unwrap_or_else(|| Value::from(0)));
+        let replicas = scale.pointer("/spec/replicas").filter(|stated| !stated.is_null());
+        spec.insert(
+            String::from("replicas"),
+            replicas.cloned().unwrap_or_else(|| Value::from(0)),
+        );
     }
     set
 }

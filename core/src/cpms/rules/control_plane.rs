@@ -1,7 +1,10 @@
 //! A set beside a ControlPlane: both would create and delete the machines of the control plane, so
 //! a set is not activated while a ControlPlane exists.
 
+use std::sync::Arc;
+
 use super::lookup::Lookup;
+use crate::api::machine_openshift_io::control_plane::ControlPlane;
 use crate::api::machine_openshift_io::control_plane_machine_set::KIND;
 use crate::model::{Operation, RuleInfo, Verdict, Violation, ViolationKind};
 
@@ -10,7 +13,12 @@ const RULE: &str = "cpms-control-plane-exists";
 /// Refuses the activation. ControlPlanes are unknown while the feature `control-plane` is not
 /// installed: then none exists.
 pub(super) fn judge(lookup: &Lookup<'_>, verdict: &mut Verdict) {
-    let Some(found) = lookup.control_planes.and_then(|known| known.first()) else {
+    // A ControlPlane of another namespace has no controller.
+    let is_here = |found: &&Arc<ControlPlane>| {
+        let own = found.metadata.namespace.as_deref();
+        own.is_none_or(|own| own == lookup.namespace)
+    };
+    let Some(found) = lookup.control_planes.and_then(|known| known.iter().find(is_here)) else {
         return;
     };
     let allowed = format!(

@@ -18,6 +18,14 @@ pub(super) const KEPT: Finalizer = Finalizer {
 };
 
 pub(super) fn judge(edit: &Edit<'_>, lookup: &Lookup<'_>, verdict: &mut Verdict) {
+    if !edit.namespace.is_empty() && edit.namespace != lookup.namespace {
+        let text = format!(
+            "not checked, because the set is in the namespace {}, and the Machines that are known are those of {}: the \
+             garbage collector deletes the machines that a set without a finalizer owns",
+            edit.namespace, lookup.namespace
+        );
+        return verdict.warn(Warning::not_judged(UNMANAGED, text));
+    }
     if let Some(old) = edit.old
         && verdict.allowed()
     {
