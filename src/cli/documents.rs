@@ -97,6 +97,15 @@ pub fn read_surroundings(paths: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
 /// none.
 const NAMED: [&str; 3] = ["Machine", "KubeadmControlPlane", "MachinePool"];
 
+/// The kinds of machines, and of their owners.
+const OWNERS: [&str; 5] = [
+    "Machine",
+    "ControlPlaneMachineSet",
+    "ControlPlane",
+    "KubeadmControlPlane",
+    "MachinePool",
+];
+
 /// Refuses objects that no API server stores, and that would be left out without a word: a known
 /// kind in other letters, and a name that is no text.
 fn recognizable(documents: Vec<Document>) -> anyhow::Result<Vec<Document>> {
@@ -165,6 +174,7 @@ pub fn read_distinct(paths: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
 /// Two objects of one kind, namespace and name differ: the result would depend on their order.
 pub(super) fn distinct(documents: Vec<Document>) -> anyhow::Result<Vec<Document>> {
     let mut positions: BTreeMap<[String; 4], usize> = BTreeMap::new();
+    let mut places: BTreeMap<([String; 3], bool), String> = BTreeMap::new();
     let mut kept: Vec<Document> = Vec::new();
     for document in documents {
         let identity = document.identity().map(str::to_owned);
@@ -178,14 +188,6 @@ pub(super) fn distinct(documents: Vec<Document>) -> anyhow::Result<Vec<Document>
                 ));
                 continue;
             }
-            // Which namespace the other one has depends on the command.
-            None if let Some(other) = kept.iter().find(|kept| is_same_elsewhere(kept, &document)) => bail!(
-                "{}: {} and the one at {} may be one object, because only one of them has a namespace; write the namespace \
-                 of both, and give each object once",
-                document.place(),
-                document.title(),
-                other.place()
-            ),
             Some(first) => bail!(
                 "{}: {} differs from the one at {}; give each object once",
                 document.place(),
@@ -194,6 +196,9 @@ pub(super) fn distinct(documents: Vec<Document>) -> anyhow::Result<Vec<Document>
             ),
             None if document.key().2.is_empty() => {}
             None => {
+                if OWNERS.contains(&document.key().0) {
+                    one_namespace(&document, &mut places)?;
+                }
                 positions.insert(identity, kept.len());
             }
         }
@@ -202,10 +207,21 @@ pub(super) fn distinct(documents: Vec<Document>) -> anyhow::Result<Vec<Document>
     Ok(kept)
 }
 
-/// Whether two objects have the same kind and name, and only one of them has a namespace.
-fn is_same_elsewhere(one: &Document, other: &Document) -> bool {
-    let ([group, kind, namespace, name], [of, known, home, named]) = (one.identity(), other.identity());
-    !name.is_empty() && [group, kind, name] == [of, known, named] && namespace.is_empty() != home.is_empty()
+/// Refuses two objects of one kind and name, only one of which has a namespace: they may be one
+/// object, because the namespace of the other one depends on the command.
+fn one_namespace(document: &Document, places: &mut BTreeMap<([String; 3], bool), String>) -> anyhow::Result<()> {
+    let [group, kind, namespace, name] = document.identity();
+    let of = [group, kind, name].map(str::to_owned);
+    if let Some(other) = places.get(&(of.clone(), !namespace.is_empty())) {
+        bail!(
+            "{}: {} and the one at {other} may be one object, because only one of them has a namespace; write the \
+             namespace of both, and give each object once",
+            document.place(),
+            document.title()
+        );
+    }
+    places.insert((of, namespace.is_empty()), document.place());
+    Ok(())
 }
 
 /// The order in which objects of one kind are planned: those of the namespace before others, and in

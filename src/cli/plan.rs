@@ -93,7 +93,9 @@ impl Args {
     /// machines advises to delete the set.
     fn note_no_machines(&self, documents: &[Document]) {
         let is_set = |document: &&Document| document.key().0 == control_plane_machine_set::KIND;
-        let of_set = documents.iter().find(is_set).map_or("", |set| set.key().1);
+        let is_elsewhere = |set: &&Document| !["", self.scope.namespace.as_str()].contains(&set.key().1);
+        let planned = documents.iter().filter(is_set).min_by_key(is_elsewhere);
+        let of_set = planned.map_or("", |set| set.key().1);
         let namespace = match of_set {
             "" => self.scope.namespace.as_str(),
             namespace => namespace,

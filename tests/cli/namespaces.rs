@@ -199,6 +199,11 @@ fn w204_an_object_with_and_without_a_namespace_is_not_given_twice() {
         let error = stderr(&output);
         assert!(error.contains("may be one object"), "{error}");
     }
+    // A plan does not read these.
+    let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}});
+    let others = folder.objects("others.json", &[other.clone(), without_namespace(other)]);
+    let output = capstan(&["generate", "-f", path(&machines), "-f", path(&others)], "");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
 
 #[test]
@@ -239,6 +244,7 @@ fn w205_the_objects_of_the_namespace_are_planned_before_others() {
             notes.contains("only cluster in openshift-machine-api is planned"),
             "{notes}"
         );
+        assert!(!notes.contains("contain no Machine"), "{notes}");
     }
 }
 

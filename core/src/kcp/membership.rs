@@ -236,15 +236,25 @@ fn ambiguous(machine: &MachineState, members: &[EtcdMember]) -> Option<String> {
     })
 }
 
-/// Why the member of a machine whose Node has another provider ID stays: the member may run on the
-/// instance of another machine, and etcd would lose two members with this one (V314).
+/// Why the member of a machine stays whose Node has the provider ID of another machine, or whose
+/// provider ID another Node has: the member may run on the instance of the other one, and etcd
+/// would lose two members with this one (V314). Other differences, such as capital letters, do not
+/// name another instance.
 fn contradiction(state: &State, machine: &MachineState) -> Option<String> {
-    let (node, own) = (machine.node()?, machine.provider_id.as_deref()?);
-    let registered = state.provider_ids.get(node).filter(|registered| *registered != own)?;
+    let (node, own) = (machine.node()?, machine.provider_id.as_ref()?);
+    let registered = state.provider_ids.get(node);
+    let mut others = state.machines.iter().filter(|other| other.name() != machine.name());
+    let of_machine = others.find(|other| registered.is_some() && other.provider_id.as_ref() == registered);
+    let mut nodes = state.provider_ids.iter();
+    let of_node = nodes.find(|(other, id)| *other != node && *id == own);
+    let other = match (of_machine, of_node) {
+        (Some(other), _) => format!("its Node {node} has that of machine {}", other.name()),
+        (None, Some((other, _))) => format!("so has the Node {other}, although the machine names the Node {node}"),
+        (None, None) => return None,
+    };
     Some(format!(
-        "machine {} has the provider ID {own}, and its Node {node} has {registered}, so it is not known which instance \
-         runs the etcd member; correct the provider ID that is wrong, or delete the Node, and the kubelet registers it \
-         again",
+        "machine {} has the provider ID {own}, and {other}, so it is not known which instance runs the etcd member; \
+         correct what is wrong. To correct the ID of a Node, delete the Node and restart its kubelet",
         machine.name()
     ))
 }

@@ -313,7 +313,7 @@ fn other_provider_ids(state: &State, members: &[&str]) -> String {
         return String::new();
     }
     format!(
-        ". The provider IDs differ: {}, {}; if these are one instance, delete the Node, and the kubelet registers it again",
+        ". The provider IDs differ: {}, {}; if these are one instance, delete the Node and restart its kubelet",
         nodes.join(", "),
         machines.join(", ")
     )
@@ -407,8 +407,9 @@ fn foreign(state: &State) -> Degradation {
     Degradation {
         reason: "MachinesAlreadyOwned",
         message: format!(
-            "another controller manages control plane machines of the Cluster: {}. If it does not exist any more, \
-             remove its owner reference from them, and the control plane adopts them. Keep their labels",
+            "another controller manages control plane machines of the Cluster, or their spec.clusterName names another \
+             Cluster: {}. If the controller does not exist any more, remove its owner reference from them, and the control \
+             plane adopts them. Keep the labels of machines of this Cluster, and correct that of a machine of another Cluster",
             state.foreign.join(", ")
         ),
     }

@@ -171,7 +171,8 @@ pub struct State {
     pub machines: Vec<MachineState>,
     /// Control plane machines of the Cluster without a controller.
     pub adoptable: Vec<Arc<Machine>>,
-    /// Control plane machines of the Cluster with another controller.
+    /// Control plane machines with the label of the Cluster and another controller, or another
+    /// Cluster in their spec.
     pub foreign: Vec<String>,
     /// Machines that it controls, and that are not labelled as control plane machines of its
     /// Cluster. One that is being deleted, also with the control plane, counts as its machine:
@@ -247,7 +248,7 @@ impl State {
                 continue;
             }
             match (of_cluster, of_control_plane, owner) {
-                (true, true, None) if state.is_of_another_cluster(machine) => {}
+                (true, true, None) if state.is_of_another_cluster(machine) => foreign.push(name.to_owned()),
                 (true, true, None) => adoptable.push(Arc::clone(machine)),
                 (true, true, Some(_)) => foreign.push(name.to_owned()),
                 (true, false, _) => workers.push(name.to_owned()),

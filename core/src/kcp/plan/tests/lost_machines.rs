@@ -135,12 +135,29 @@ fn v314_the_member_of_a_machine_whose_node_has_another_provider_id_stays() {
     let conditions = &mut world.machines[0]["status"]["conditions"];
     conditions.as_array_mut().unwrap().push(drained);
     assert_eq!(next(&world), "remove-hook m-0 n-0");
-    world.machines[0]["spec"]["providerID"] = json!("dev://other");
-    let plan = planned(&world);
-    assert!(plan.disruptive().is_none(), "{plan:?}");
-    let message = &plan.waits[0].message;
+    // Other capital letters are not another instance.
+    world.machines[0]["spec"]["providerID"] = json!("dev://M-0");
+    assert_eq!(next(&world), "remove-hook m-0 n-0");
+    for machine in [0, 1] {
+        world.machines[machine]["spec"]["providerID"] = json!(format!("dev://m-{}", 1 - machine));
+    }
+    let waits = |world: &World| {
+        let plan = planned(world);
+        assert!(plan.disruptive().is_none(), "{plan:?}");
+        plan.waits[0].message.clone()
+    };
+    let message = waits(&world);
     assert!(
-        message.contains("has the provider ID dev://other, and its Node n-0 has dev://m-0"),
+        message.contains("and its Node n-0 has that of machine m-1"),
+        "{message}"
+    );
+    // The Node of the other machine still shows it.
+    world
+        .others
+        .retain(|other| other["kind"] != "Node" || other["metadata"]["name"] != "n-0");
+    let message = waits(&world);
+    assert!(
+        message.contains("so has the Node n-1, although the machine names the Node n-0"),
         "{message}"
     );
 }
@@ -152,6 +169,9 @@ fn v315_a_machine_of_another_cluster_is_not_adopted() {
     assert_eq!(world.state().adoptable.len(), 1);
     world.machines[3]["spec"]["clusterName"] = json!("other");
     assert!(world.state().adoptable.is_empty());
+    // The labels may be right, and the name wrong: nothing happens beside it, and no first machine
+    // is created.
+    assert_eq!(degraded(&world), ["MachinesAlreadyOwned"]);
 }
 
 /// The member of a machine that is gone prevents a new machine from joining, and the new machine
