@@ -191,9 +191,20 @@ fn the_plan_of_a_set_that_is_being_deleted_contains_every_patch() {
         set["metadata"]["uid"] = json!("set-uid-2");
     });
     let plan = planned(&input);
-    let last = json!([{"action": "patch", "index": null, "machine": null, "failureDomain": null,
-        "because": "no machine names the set as its owner"}]);
-    assert_eq!((&plan["next"], &plan["rollout"]), (&last, &last));
+    // The machines name a set with another UID, as after a restore. Those references are removed
+    // first.
+    let machine = |index: usize| {
+        let name = format!("prod-x7k2p-master-{index}");
+        json!({"action": "patch", "index": index, "machine": name, "failureDomain": null,
+            "because": format!("machine {name} must not be collected with the set")})
+    };
+    let mut patches: Vec<Value> = (0..3).map(machine).collect();
+    assert_eq!(plan["next"], json!(patches));
+    patches.push(
+        json!({"action": "patch", "index": null, "machine": null, "failureDomain": null,
+        "because": "no machine names the set as its owner"}),
+    );
+    assert_eq!(plan["rollout"], json!(patches));
     let page = stdout(&capstan(&["plan", "-f", "-"], &input));
     assert!(page.contains("patch the set: no machine names the set"), "{page}");
     let without_finalizer = world(|set| {

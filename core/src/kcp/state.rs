@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 use super::observed::{EtcdMembers, Observed, ReportedMember, cluster_name};
 use super::outdated::{Difference, Parts, Wanted, differences};
-use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::{ClusterConfiguration, KubeadmConfigSpec};
+use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::{self, ClusterConfiguration, KubeadmConfigSpec};
 use crate::api::cluster_x_k8s_io::control_plane::{Cluster, Machine, MachineCondition};
 use crate::api::cluster_x_k8s_io::{annotation, label};
 use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
@@ -184,6 +185,9 @@ pub struct State {
     pub orphans: Vec<Arc<Machine>>,
     /// Machines and MachinePools of the Cluster that belong to no control plane.
     pub workers: Vec<String>,
+    /// A worker that has a Node, or data of the kubeadm bootstrap provider. The provider writes data
+    /// for workers only after the control plane is initialized, and a restore keeps the data.
+    pub joined_worker: Option<String>,
     /// The etcd members as they are reported; `None` if etcd is external or no member answers.
     pub reported: Option<EtcdMembers>,
     /// The Nodes that are ready, and the Nodes of machines that the control plane does not control.
@@ -216,6 +220,7 @@ impl State {
             strayed: Vec::new(),
             orphans: Vec::new(),
             workers: Vec::new(),
+            joined_worker: None,
             used_nodes: BTreeSet::new(),
             serving_nodes: serving_nodes(observed),
             provider_ids: provider_ids(observed),
@@ -237,6 +242,7 @@ impl State {
         machines.sort_by(|left, right| left.metadata.name().cmp(right.metadata.name()));
         let (mut owned, mut adoptable, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
         let (mut strayed, mut orphans, mut workers) = (Vec::new(), Vec::new(), Vec::new());
+        let mut joined_worker = None;
         for machine in machines {
             let (name, owner) = (machine.metadata.name(), machine.metadata.controller());
             let is_owned = owner.is_some_and(|owner| is_owner(&state.control_plane, owner));
@@ -251,7 +257,10 @@ impl State {
                 (true, true, None) if state.is_of_another_cluster(machine) => foreign.push(name.to_owned()),
                 (true, true, None) => adoptable.push(Arc::clone(machine)),
                 (true, true, Some(_)) => foreign.push(name.to_owned()),
-                (true, false, _) => workers.push(name.to_owned()),
+                (true, false, _) => {
+                    workers.push(name.to_owned());
+                    joined_worker = joined_worker.or_else(|| has_joined(machine).then(|| name.to_owned()));
+                }
                 (false, ..) => {}
             }
             if is_owned {
@@ -273,6 +282,7 @@ impl State {
             strayed,
             orphans,
             workers,
+            joined_worker,
             ..state
         };
         Self {
@@ -428,13 +438,14 @@ impl State {
 
     /// Whether the machines may have data that the control plane needs. Statuses may be lost, or
     /// were never written (V132). So the status of the Cluster, a machine with a Node, an etcd
-    /// member (V298), and a machine that etcd needed (V300) prove it too.
+    /// member (V298), a machine that etcd needed (V300), and a worker that joined (V317) prove it
+    /// too.
     pub(super) fn has_data(&self) -> bool {
         let is_used = |machine: &MachineState| {
             let is_marked = machine.has(REQUIRED) || machine.is_true(condition::ETCD_MEMBER);
             machine.node().is_some() || machine.member.is_some() || is_marked
         };
-        let has_members = self.reported_members().next().is_some();
+        let has_members = self.reported_members().next().is_some() || self.joined_worker.is_some();
         let is_known = self.is_initialized() || self.cluster_is_initialized();
         is_known || has_members || self.machines.iter().any(is_used)
     }
@@ -560,6 +571,14 @@ fn referred(cluster: Option<&Cluster>, name: &str) -> Option<String> {
     let reference = &cluster?.spec.control_plane_ref;
     let is_own = reference.kind == kubeadm_control_plane::KIND && reference.name == name;
     (!reference.name.is_empty() && !is_own).then(|| format!("{} {}", reference.kind, reference.name))
+}
+
+/// Whether a worker has joined, or may join: its control plane is initialized.
+fn has_joined(worker: &Machine) -> bool {
+    let bootstrap = &worker.spec.bootstrap;
+    let secret = bootstrap.unknown_fields.get("dataSecretName").and_then(Value::as_str);
+    let has_data = bootstrap.config_ref.kind == kubeadm_config::KIND && secret.is_some_and(|name| !name.is_empty());
+    has_data || !worker.status.node_ref.name.is_empty()
 }
 
 /// The names of the Nodes and of the etcd members.
@@ -693,8 +712,8 @@ fn has_external_etcd(machine: &Machine, config: Option<&KubeadmConfigSpec>) -> O
 }
 
 /// Whether a taint has a key and an effect.
-pub(super) fn is_taint(taint: &serde_json::Value, key: &str, effect: &str) -> bool {
-    let text = |field: &str| taint.get(field).and_then(serde_json::Value::as_str);
+pub(super) fn is_taint(taint: &Value, key: &str, effect: &str) -> bool {
+    let text = |field: &str| taint.get(field).and_then(Value::as_str);
     text("key") == Some(key) && text("effect") == Some(effect)
 }
 

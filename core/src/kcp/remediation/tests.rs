@@ -502,6 +502,58 @@ fn v300_v308_a_machine_that_etcd_needed_or_whose_member_was_healthy_has_data() {
     assert_eq!(patch, None, "the annotation stays");
 }
 
+/// A restore loses all statuses. The bootstrap provider wrote the data of a worker only after the
+/// control plane was initialized.
+#[test]
+fn v317_a_worker_that_joined_proves_that_the_only_machine_has_data() {
+    let mut world = World::new("a");
+    world.control_plane["status"] = json!({});
+    let mut worker = world.machines[0].clone();
+    world.without_node(0);
+    world.unhealthy(0);
+    world.etcd = None;
+    world.others.retain(|other| other["kind"] != "Node");
+    worker["metadata"] = json!({"name": "w-0", "namespace": "ns", "uid": "w-0-uid",
+        "labels": {"cluster.x-k8s.io/cluster-name": "c"}});
+    worker["status"] = json!({});
+    world.machines.push(worker);
+    assert_eq!(decided(&world), "delete m-0 0", "the worker has no data yet");
+    let mut registered = world.clone();
+    registered.machines[1]["status"]["nodeRef"]["name"] = json!("w-0");
+    world.machines[1]["spec"]["bootstrap"]["dataSecretName"] = json!("w-0");
+    for world in [&registered, &world] {
+        let decided = decided(world);
+        assert!(decided.starts_with("impossible m-0: the only machine"), "{decided}");
+    }
+    // A user deletes the machine, and it keeps its hook. Without it, no first machine is created
+    // while it is not known whether the instance still runs.
+    world.delete(0);
+    world.machines[0]["status"]["conditions"] =
+        json!([{"type": "Deleting", "status": "True", "reason": "WaitingForPreTerminateHook"}]);
+    let plans = |world: &World| crate::kcp::first_machine::plan_of_objects(&world.state(), now());
+    let plan = plans(&world);
+    assert!(!plan.steps.iter().any(is_hook_removal), "{plan:?}");
+    world.machines.remove(0);
+    let plan = plans(&world);
+    assert!(
+        !plan.steps.iter().any(crate::kcp::action::Step::is_disruptive),
+        "{plan:?}"
+    );
+    let message = "machine w-0 of its Cluster has joined, or has the data to join";
+    assert!(plan.waits.iter().any(|wait| wait.message.contains(message)), "{plan:?}");
+    // A user wrote the data of this worker.
+    world.machines[0]["spec"]["bootstrap"]["configRef"] = json!({});
+    let plan = plans(&world);
+    assert!(
+        plan.steps.iter().any(crate::kcp::action::Step::is_disruptive),
+        "{plan:?}"
+    );
+}
+
+fn is_hook_removal(step: &crate::kcp::action::Step) -> bool {
+    matches!(step.action, crate::kcp::action::Action::RemoveHook { .. })
+}
+
 /// Four of five machines. The first one has lost its member, and the last one never joins. The
 /// control plane records a remediation of the machine.
 fn recorded(of: &str) -> World {
