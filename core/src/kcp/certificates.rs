@@ -172,8 +172,8 @@ pub fn purposes(state: &State) -> Vec<Purpose> {
 
 /// Why the control plane may have run before. Then its cluster is read before a first machine is
 /// created (V282). The status may be lost in a restore, so these signs count too: the status of the
-/// Cluster, the record of a machine that existed, a worker that joined (V317), and a kubeconfig that
-/// a user, another control plane, or an earlier one of the same name created (V287).
+/// Cluster, the record of a machine that existed, a worker that joined (V317), and a kubeconfig
+/// that a user, another control plane, or an earlier one of the same name created (V287).
 pub fn ran_before(state: &State, secrets: &[FoundSecret]) -> Option<String> {
     if state.is_initialized() {
         return Some(String::from("its status says that it was initialized"));

@@ -185,8 +185,8 @@ pub struct State {
     pub orphans: Vec<Arc<Machine>>,
     /// Machines and MachinePools of the Cluster that belong to no control plane.
     pub workers: Vec<String>,
-    /// A worker that has a Node, or data of the kubeadm bootstrap provider. The provider writes data
-    /// for workers only after the control plane is initialized, and a restore keeps the data.
+    /// A worker that has a Node, or data of the kubeadm bootstrap provider. The provider writes
+    /// such data only after the control plane is initialized, and a restore keeps it.
     pub joined_worker: Option<String>,
     /// The etcd members as they are reported; `None` if etcd is external or no member answers.
     pub reported: Option<EtcdMembers>,
@@ -204,13 +204,12 @@ pub struct State {
 }
 
 impl State {
-    /// The state at one moment.
-    pub fn observe(observed: &Observed, now: Timestamp) -> Self {
-        let wanted = observed.wanted();
+    /// What is known without the machines and the etcd members.
+    fn without_machines(observed: &Observed) -> Self {
         let control_plane = observed.control_plane.clone();
         let cluster_name = cluster_name(&control_plane);
         let referred = referred(observed.cluster.as_deref(), control_plane.metadata.name());
-        let state = Self {
+        Self {
             failure_domains: failure_domains(observed.cluster.as_deref()),
             cluster: observed.cluster.clone().filter(|_| referred.is_none()),
             referred,
@@ -228,7 +227,13 @@ impl State {
             reported: None,
             control_plane,
             cluster_name,
-        };
+        }
+    }
+
+    /// The state at one moment.
+    pub fn observe(observed: &Observed, now: Timestamp) -> Self {
+        let wanted = observed.wanted();
+        let state = Self::without_machines(observed);
         let labels = |machine: &Machine| {
             let labels = &machine.metadata.labels;
             let cluster = labels.get(label::CLUSTER).or(Some(&machine.spec.cluster_name));
