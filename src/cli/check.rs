@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use capstan_core::admission::{Admission, Check, Checked, Checker, Options, Snapshot};
+use capstan_core::api::cluster_x_k8s_io::machine_pool;
 use capstan_core::api::controlplane_cluster_x_k8s_io::kubeadm_control_plane;
 use capstan_core::api::machine_openshift_io::{NAMESPACE, control_plane, control_plane_machine_set};
 use capstan_core::api::{cluster_x_k8s_io, infrastructure_cluster_x_k8s_io, machine_openshift_io};
@@ -224,6 +225,16 @@ impl Group {
         })
     }
 
+    /// The objects that a Scale may be about: those of a folder, and those of the file of the Scale.
+    /// A file may contain variants of one object, and then it does not tell which one is stored.
+    fn scaled_by(&self, scale: &Document) -> Vec<&Document> {
+        let is_near = self.is_folder || self.documents.iter().any(|document| document.file == scale.file);
+        let near = self.documents.iter().filter(|_| is_near);
+        let of: Vec<&Document> = near.filter(|object| is_scaled_by(object, scale)).collect();
+        let variants = |object: &&Document| of.iter().filter(|other| other.identity() == object.identity()).count();
+        of.iter().filter(|object| variants(object) == 1).copied().collect()
+    }
+
     /// What the rules of the objects of each kind of a file look up: the given objects, and the
     /// objects of the file that have another kind. A file may contain variants of one object, so
     /// that objects of one kind are not given to each other. Empty for a folder.
@@ -374,12 +385,11 @@ fn is_scale(document: &Document) -> bool {
 /// The control plane of a Scale. A Scale does not name its kind: an object of --old takes
 /// precedence, and then a ControlPlane, because a set beside it has no controller.
 fn scaled_by<'a>(scale: &Document, inputs: &'a Inputs) -> Option<&'a Document> {
-    let folders = inputs.groups.iter().filter(|group| group.is_folder);
-    let siblings = folders.flat_map(|group| &group.documents);
     let of = |object: &&Document| is_scaled_by(object, scale);
+    let siblings = inputs.groups.iter().flat_map(|group| group.scaled_by(scale));
     let mut candidates: Vec<&Document> = inputs.old.iter().filter(of).collect();
     if candidates.is_empty() {
-        candidates.extend(inputs.with.iter().chain(siblings).filter(of));
+        candidates.extend(inputs.with.iter().filter(of).chain(siblings));
     }
     let kinds = [control_plane::KIND, kubeadm_control_plane::KIND];
     let order = |object: &&&Document| {
@@ -411,6 +421,7 @@ fn is_scaled_by(object: &Document, scale: &Document) -> bool {
         kubeadm_control_plane::KIND,
         control_plane::KIND,
         control_plane_machine_set::KIND,
+        machine_pool::KIND,
     ];
     kinds.contains(&kind) && name == scale_name && same_namespace
 }

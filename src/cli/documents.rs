@@ -547,8 +547,9 @@ fn add(documents: &mut Vec<Document>, file: &str, number: usize, line: usize, va
     let of_list = kind.strip_suffix("List");
     match (of_list, value.get("items")) {
         (Some(of), Some(Value::Array(items))) => {
-            for item in items {
-                add(documents, file, number, line, item_of(&value, of, item))?;
+            for (index, item) in items.iter().enumerate() {
+                add(documents, file, number, line, item_of(&value, of, item))
+                    .map_err(|error| anyhow!("{error:#}; it is item {index} of a list, from 0"))?;
             }
             // An empty list of a kind is kept, and a List tells nothing about any kind.
             if of.is_empty() || !items.is_empty() {
@@ -561,6 +562,10 @@ fn add(documents: &mut Vec<Document>, file: &str, number: usize, line: usize, va
     }
     let mut object = value;
     write_whole_numbers(&mut object);
+    // For an API server, null is no value.
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|_, value| !value.is_null());
+    }
     documents.push(Document {
         file: file.to_owned(),
         line,

@@ -12,7 +12,7 @@ use capstan_core::api::machine_openshift_io::control_plane_machine_set::{Control
 use capstan_core::api::machine_openshift_io::machine_set::{self, MachineSet};
 use capstan_core::control_plane::generate::of_set;
 use capstan_core::cpms::domains::Platform;
-use capstan_core::cpms::generate::{Existing, generate};
+use capstan_core::cpms::generate::{Existing, generate, generate_for_control_plane};
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -93,6 +93,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             set.metadata.namespace = set.metadata.namespace.or(namespace);
             set
         }
+        None if args.kind == Kind::ControlPlane => {
+            generate_for_control_plane(&existing).context("generating a ControlPlane for these machines")?
+        }
         None => generate(&existing).context("generating a set for these machines")?,
     };
     let by_name = existing.machines.iter().any(|machine| {
@@ -109,7 +112,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let text = match args.kind {
         Kind::ControlPlaneMachineSet => serde_saphyr::to_string(&set),
         Kind::ControlPlane => {
-            let object = of_set(&set, existing.machines).context("the set must have a template of Machines")?;
+            let object = of_set(&set, existing.machines).context(
+                "the set must have a template of Machines, and a ControlPlane has at most 7 of them: correct the template, \
+                 or remove the other control plane Machines",
+            )?;
             let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64);
             let of_set = known.and_then(|known| known.spec.replicas).map(i64::from);
             if let (Some(replicas), Some(of_set)) = (replicas, of_set)

@@ -62,7 +62,7 @@ pub struct Args {
     #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with_all = ["files", "kubeadm_control_plane"])]
     machine_pool: Option<managed_cluster::Named>,
     /// The time of the plan, such as 2026-01-31T12:00:00Z; the default is now.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_parser = super::serve::moment, value_name = "TIME")]
     now: Option<Timestamp>,
     /// How long the node of a replacement must have been ready.
     #[arg(long, default_value = "10s", value_parser = super::serve::signed_duration, value_name = "TIME")]

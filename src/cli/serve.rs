@@ -344,6 +344,12 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(span).map_err(|_| "must not be negative".to_owned())
 }
 
+/// Parses a moment of the command line.
+pub(super) fn moment(text: &str) -> Result<jiff::Timestamp, String> {
+    let advice = "must be a time in RFC 3339, such as 2026-01-31T12:00:00Z";
+    text.parse().map_err(|_| advice.to_owned())
+}
+
 /// Parses the time limit of a review. The API server waits for a webhook for at most 30 seconds.
 fn deadline(text: &str) -> Result<Duration, String> {
     const LONGEST: Duration = Duration::from_secs(30);

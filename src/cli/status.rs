@@ -69,7 +69,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["files", "watch", "kubeadm_control_plane", "machine_pool"])]
     both_apis: bool,
     /// The time of the status of files; the default is now.
-    #[arg(long, value_name = "TIME", requires = "files")]
+    #[arg(long, value_parser = super::serve::moment, value_name = "TIME", requires = "files")]
     now: Option<Timestamp>,
     /// Continue, and show every change until Ctrl-C.
     #[arg(short, long)]

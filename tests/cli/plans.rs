@@ -184,6 +184,19 @@ fn an_inactive_set_has_no_steps_and_shows_the_steps_after_activation() {
 }
 
 #[test]
+fn w212_a_time_that_cannot_be_read_is_refused_with_an_example() {
+    for command in ["plan", "status"] {
+        let output = capstan(&[command, "-f", "-", "--now", "soon"], "");
+        assert_eq!(output.status.code(), Some(2));
+        let message = stderr(&output);
+        assert!(
+            message.contains("in RFC 3339, such as 2026-01-31T12:00:00Z"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
 fn the_plan_of_a_set_that_is_being_deleted_contains_every_patch() {
     let input = world(|set| {
         set["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:59:00Z");

@@ -178,14 +178,17 @@ impl Checker {
             _ if undecodable.is_some() => undecodable.unwrap_or_default(),
             _ if is_scale => steps.scale(),
             _ if check.operation == Operation::Delete => steps.deletion(),
-            _ if steps.status_change() == StatusChange::Only => steps.status(),
             Some((known, Some(schema))) => {
                 let kind = KindInfo {
                     version: version.to_owned().into(),
                     ..known.kind.clone()
                 };
-                steps.with_schema(&kind, schema)
+                match steps.status_change() {
+                    StatusChange::Only => steps.status(Some((&kind, schema))),
+                    _ => steps.with_schema(&kind, schema),
+                }
             }
+            None if steps.status_change() == StatusChange::Only => steps.status(None),
             None => steps.without_schema(),
         };
         steps.with_note_about_status(checked)

@@ -70,6 +70,10 @@ impl Request {
     fn read_as<O: DeserializeOwned + Into<Value>>(body: &[u8]) -> Result<Self, NoReview> {
         let wrong = |error: &dyn std::fmt::Display| NoReview(shorten(&error.to_string(), caps::MAX_MESSAGE));
         let body = str::from_utf8(body).map_err(|error| wrong(&error))?;
+        // The types of the envelope can be read from lists, too.
+        if !body.trim_start().starts_with('{') {
+            return Err(NoReview(String::from("the body is not a JSON object")));
+        }
         if let Ok(review) = serde_json::from_str::<Envelope<O>>(body) {
             return Self::of(review, |object, old| {
                 Ok(Objects {
@@ -222,6 +226,16 @@ mod tests {
             assert_eq!(objects.object.as_ref(), Some(&expected));
             assert_eq!(objects.old.as_ref(), Some(&expected));
         }
+    }
+
+    #[test]
+    fn w211_a_body_that_is_not_an_object_has_a_reason_without_names_of_types() {
+        let list = format!(r#"["admission.k8s.io/v1","AdmissionReview",{BARE}]"#);
+        for body in ["", "[]", "null", "review", &list] {
+            let error = Request::read(body.as_bytes(), true).unwrap_err();
+            assert_eq!(error.0, "the body is not a JSON object", "{body}");
+        }
+        assert!(Request::read(format!("\n {}", review(BARE)).as_bytes(), true).is_ok());
     }
 
     #[test]

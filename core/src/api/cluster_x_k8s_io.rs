@@ -34,6 +34,8 @@ pub mod annotation {
     pub const DELETE_MACHINE: &str = "cluster.x-k8s.io/delete-machine";
     /// On a Machine: a health check reports it as unhealthy, so that it is remediated.
     pub const REMEDIATE_MACHINE: &str = "cluster.x-k8s.io/remediate-machine";
+    /// On a KubeadmConfig: when the certificate of the API server of its machine expires.
+    pub const CERTIFICATES_EXPIRY: &str = "machine.cluster.x-k8s.io/certificates-expiry";
     /// On an infrastructure machine: the name of its template.
     pub const CLONED_FROM_NAME: &str = "cluster.x-k8s.io/cloned-from-name";
     /// On an infrastructure machine: the kind and the group of its template, as `Kind.group`.

@@ -34,7 +34,13 @@ use crate::api::machine_openshift_io::{NAMESPACE, label};
 /// Why no set can be generated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsupported {
-    /// There are fewer than two machines.
+    /// There is no machine.
+    #[error(
+        "no control plane machine exists: a Machine with the labels machine.openshift.io/cluster-api-machine-role and \
+         machine.openshift.io/cluster-api-machine-type, both master, that is not in another namespace"
+    )]
+    NoMachine,
+    /// There is one machine.
     #[error("{0} control plane machine(s) exist, and a set manages 3 or 5")]
     TooFewMachines(usize),
     /// There are more machines than a set can have.
@@ -102,12 +108,37 @@ impl<'a> Existing<'a> {
     }
 }
 
+/// The object for which the machines are described.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    /// A set, which manages 3 or 5 machines.
+    Set,
+    /// A ControlPlane, which takes the template only.
+    ControlPlane,
+}
+
 /// The set that describes the existing machines. Its replicas are immutable, so that no set is
 /// generated while a control plane node belongs to no selected machine.
+///
+/// # Errors
+/// No set can describe the machines.
 pub fn generate(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsupported> {
+    described(existing, For::Set)
+}
+
+/// The set whose template a ControlPlane for the existing machines gets. It describes any number of
+/// machines, and its own replicas mean nothing.
+///
+/// # Errors
+/// No template can describe the machines.
+pub fn generate_for_control_plane(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsupported> {
+    described(existing, For::ControlPlane)
+}
+
+fn described(existing: &Existing<'_>, object: For) -> Result<ControlPlaneMachineSet, Unsupported> {
     let machines = of_this_cluster(existing)?;
     let existing = &existing.with(&machines);
-    let set = describe(existing)?;
+    let set = describe(existing, object)?;
     let machines = existing.machines.iter().filter(|machine| is_control_plane(machine));
     let unclaimed = unclaimed(existing.nodes.iter().flat_map(|nodes| nodes.values()), machines);
     if unclaimed.is_empty() {
@@ -117,11 +148,12 @@ pub fn generate(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsup
     }
 }
 
-fn describe(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsupported> {
+fn describe(existing: &Existing<'_>, object: For) -> Result<ControlPlaneMachineSet, Unsupported> {
     let machines = control_plane(existing.machines);
     let newest = match machines.as_slice() {
-        [newest, _, ..] => *newest,
-        few => return Err(Unsupported::TooFewMachines(few.len())),
+        [] => return Err(Unsupported::NoMachine),
+        [_] if object == For::Set => return Err(Unsupported::TooFewMachines(1)),
+        [newest, ..] => *newest,
     };
     let platform = platform(existing.infrastructure, newest)?;
     for machine in &machines {
@@ -161,6 +193,10 @@ fn describe(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsupport
             list(platform, failure_domains.iter()),
         );
     }
+    let replicas = match object {
+        For::Set => replicas(&machines)?,
+        For::ControlPlane => Replicas::Three,
+    };
     let namespace = newest.metadata.namespace.as_deref().unwrap_or(NAMESPACE);
     let set = json!({
         "apiVersion": API_VERSION,
@@ -168,7 +204,7 @@ fn describe(existing: &Existing<'_>) -> Result<ControlPlaneMachineSet, Unsupport
         "metadata": {"name": NAME, "namespace": namespace},
         "spec": {
             "state": "Inactive",
-            "replicas": replicas(&machines)?.count(),
+            "replicas": replicas.count(),
             "strategy": {"type": "RollingUpdate"},
             "selector": {"matchLabels": labels},
             "template": {"machineType": MACHINE_TYPE, MACHINE_TYPE: template},
@@ -195,7 +231,7 @@ pub fn update(
     if i64::try_from(places(&staying)).unwrap_or(i64::MAX) < i64::from(wanted) {
         return Ok(None);
     }
-    let mut set = describe(existing)?;
+    let mut set = describe(existing, For::Set)?;
     set.spec.replicas = before.spec.replicas;
     Ok(as_spread(before, set))
 }

@@ -186,7 +186,7 @@ pub fn ran_before(state: &State, secrets: &[FoundSecret]) -> Option<String> {
     }
     if let Some(worker) = &state.joined_worker {
         return Some(format!(
-            "machine {worker} of its Cluster has joined, or has the data to join"
+            "worker {worker} of its Cluster has joined, or has the data to join"
         ));
     }
     if let Some(name) = state.remains.first() {

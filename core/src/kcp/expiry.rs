@@ -9,10 +9,9 @@ use serde_json::{Value, json};
 
 use super::kube_proxy::precondition;
 use super::state::MachineState;
+use crate::api::cluster_x_k8s_io::annotation::CERTIFICATES_EXPIRY;
 use crate::model::ApiServer;
 
-/// The annotation of a KubeadmConfig with the time.
-pub const EXPIRY: &str = "machine.cluster.x-k8s.io/certificates-expiry";
 /// The default port of an API server.
 const PORT: u16 = 6443;
 
@@ -20,7 +19,7 @@ const PORT: u16 = 6443;
 /// the machine has no Node or no address.
 pub fn api_server(machine: &MachineState, config: &Value) -> Option<ApiServer> {
     let annotations = config.pointer("/metadata/annotations");
-    let is_known = annotations.is_some_and(|annotations| annotations.get(EXPIRY).is_some());
+    let is_known = annotations.is_some_and(|annotations| annotations.get(CERTIFICATES_EXPIRY).is_some());
     if is_known || machine.is_deleting() {
         return None;
     }
@@ -45,7 +44,10 @@ pub fn patch(config: &Value, expires: Timestamp) -> Value {
     if let Some(fields) = metadata.as_object_mut() {
         let uid = config.pointer("/metadata/uid").cloned().unwrap_or_default();
         fields.insert(String::from("uid"), uid);
-        fields.insert(String::from("annotations"), json!({ EXPIRY: seconds.to_string() }));
+        fields.insert(
+            String::from("annotations"),
+            json!({ CERTIFICATES_EXPIRY: seconds.to_string() }),
+        );
     }
     json!({ "metadata": metadata })
 }
@@ -75,7 +77,10 @@ mod tests {
         let expires = "2027-06-01T12:00:00.5Z".parse().unwrap();
         let change = patch(&config, expires);
         json_patch::merge(&mut config, &change);
-        assert_eq!(config["metadata"]["annotations"][EXPIRY], "2027-06-01T12:00:00Z");
+        assert_eq!(
+            config["metadata"]["annotations"][CERTIFICATES_EXPIRY],
+            "2027-06-01T12:00:00Z"
+        );
         assert_eq!(address_of(&world, &config), None);
     }
 

@@ -32,7 +32,7 @@ pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
     let working = members_without_machine(state);
     unexpected.retain(|name| !state.has_machine_of(name) && !working.contains(name));
     unexpected.sort_unstable();
-    let member = *unexpected.first()?;
+    let first = *unexpected.first()?;
     // The member may belong to a machine whose Node is not known. A Node with the provider ID is
     // enough: a machine that is being deleted may never get a reference to it (V247).
     if state.machines.is_empty() || state.machines.iter().any(|machine| machine.member.is_none()) {
@@ -41,20 +41,23 @@ pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
     // kubeadm adds the member of a machine before etcd runs there, perhaps after its Node exists.
     let joining: Vec<&str> = machines_without_member(state, &members);
     let unnamed = members.iter().filter(|member| member.name.is_empty()).count();
-    if member.is_empty() && unnamed <= joining.len() {
+    if first.is_empty() && unnamed <= joining.len() {
         let message = format!(
             "an etcd member has not started, and may be that of machine {}; if the machine did not join, delete it",
             joining.join(" or ")
         );
         return Some(Err(Wait::new(WaitReason::EtcdHealthy, message)));
     }
-    if !member.is_empty()
-        && let Some(lost) = safety::lost_quorum(&members, MembershipChange::Remove(member))
-    {
-        let what = format!("the removal of etcd member {member}, which has no machine,");
-        return Some(Err(Wait::new(WaitReason::EtcdHealthy, safety::why(lost, &what))));
-    }
-    let because = match member {
+    let lost = |member: &str| match member {
+        "" => None,
+        member => safety::lost_quorum(&members, MembershipChange::Remove(member)),
+    };
+    // Another member may be removed, if etcd needs the first one.
+    let Some(member) = unexpected.iter().find(|member| lost(member).is_none()) else {
+        let what = format!("the removal of etcd member {first}, which has no machine,");
+        return lost(first).map(|lost| Err(Wait::new(WaitReason::EtcdHealthy, safety::why(lost, &what))));
+    };
+    let because = match *member {
         "" => String::from("an etcd member has not started and has no machine"),
         member => format!("etcd member {member} has no machine"),
     };

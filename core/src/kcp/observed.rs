@@ -77,6 +77,8 @@ pub struct Observed {
     pub nodes: BTreeMap<String, Arc<Node>>,
     /// The names of the MachinePools of the Cluster. They are workers.
     pub machine_pools: Vec<String>,
+    /// A MachinePool of the Cluster whose machines have joined, or have the data to join.
+    pub joined_pool: Option<String>,
     /// The etcd members; `None` if no member could be reached.
     pub etcd: Option<EtcdMembers>,
     /// How long the observer has seen a Machine being deleted, by the uid of the Machine. A clock
@@ -93,6 +95,16 @@ pub struct ReadControlPlane {
     wanted: Arc<Wanted>,
 }
 
+/// What is read of a MachinePool.
+#[derive(Debug)]
+pub struct ReadPool {
+    name: String,
+    /// The Clusters that it names: in its field and in its label.
+    clusters: [String; 2],
+    /// Whether its machines have joined, or have data of the kubeadm bootstrap provider.
+    has_joined: bool,
+}
+
 /// An object, read into the type of its kind. Clones share it.
 #[derive(Clone, Debug)]
 pub enum ReadObject {
@@ -106,8 +118,8 @@ pub enum ReadObject {
     Config(String, Arc<ReadConfig>),
     /// A Node, by its name.
     Node(String, Arc<Node>),
-    /// The name of a MachinePool, and the Clusters that it names: in its field and in its label.
-    MachinePool(String, [String; 2]),
+    /// A MachinePool.
+    MachinePool(Arc<ReadPool>),
     /// The etcd members.
     EtcdMembers(Arc<EtcdMembers>),
     /// An object that a Machine may refer to, by its kind and name.
@@ -272,8 +284,10 @@ impl Observed {
             ReadObject::Machine(machine) => self.machines.push(machine),
             ReadObject::Config(name, config) => drop(self.configs.insert(name, config)),
             ReadObject::Node(name, node) => drop(self.nodes.insert(name, node)),
-            ReadObject::MachinePool(name, clusters) if clusters.iter().any(|one| one == cluster) => {
-                self.machine_pools.push(name);
+            ReadObject::MachinePool(pool) if pool.clusters.iter().any(|one| one == cluster) => {
+                self.machine_pools.push(pool.name.clone());
+                let joined = self.joined_pool.take();
+                self.joined_pool = joined.or_else(|| pool.has_joined.then(|| pool.name.clone()));
             }
             // An etcd cluster has at least one member.
             ReadObject::EtcdMembers(members) => {
@@ -281,6 +295,23 @@ impl Observed {
             }
             ReadObject::Infrastructure(key, object) => drop(self.infrastructure.insert(key, object)),
             ReadObject::ControlPlane(_) | ReadObject::Cluster(_) | ReadObject::MachinePool(..) | ReadObject::Other => {}
+        }
+    }
+}
+
+impl ReadPool {
+    fn of(object: &Value) -> Self {
+        let of = |pointer: &str| text(object, pointer).to_owned();
+        let bootstrap = |field: &str| text(object, &format!("/spec/template/spec/bootstrap/{field}"));
+        let has_data = bootstrap("configRef/kind") == kubeadm_config::KIND && !bootstrap("dataSecretName").is_empty();
+        let nodes = object.pointer("/status/nodeRefs").and_then(Value::as_array);
+        Self {
+            name: of("/metadata/name"),
+            clusters: [
+                of("/spec/clusterName"),
+                of("/metadata/labels/cluster.x-k8s.io~1cluster-name"),
+            ],
+            has_joined: has_data || nodes.is_some_and(|nodes| !nodes.is_empty()),
         }
     }
 }
@@ -306,11 +337,7 @@ impl ReadObject {
                 Self::Config(name, Arc::new(Arc::unwrap_or_clone(config).into()))
             }
             ("", node::KIND) => Self::Node(name, decode(object, "v1")?),
-            (cluster_api::GROUP, MACHINE_POOL) => {
-                let of = |pointer: &str| text(object, pointer).to_owned();
-                let label = "/metadata/labels/cluster.x-k8s.io~1cluster-name";
-                Self::MachinePool(name, [of("/spec/clusterName"), of(label)])
-            }
+            (cluster_api::GROUP, MACHINE_POOL) => Self::MachinePool(Arc::new(ReadPool::of(object))),
             (_, ETCD_MEMBERS) => {
                 let members: Arc<EtcdMembers> = decode(object, ETCD_MEMBERS_VERSION)?;
                 let known = ["apiVersion", "kind", "metadata", "leader", "members"];

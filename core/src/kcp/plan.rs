@@ -258,13 +258,15 @@ fn machines_missing(state: &State) -> Option<Degradation> {
             ),
         });
     }
-    if state.machines.is_empty() && !state.orphans.is_empty() {
+    // While etcd responds, it tells which of them are members.
+    let etcd_is_silent = state.is_etcd_managed() && state.members().is_none();
+    if (state.machines.is_empty() || etcd_is_silent) && !state.orphans.is_empty() {
         return Some(Degradation {
             reason: "MachinesMissing",
             message: format!(
-                "the control plane has no machine, and Machines of its Cluster have the hook of control plane machines, \
-                 but no label {} and no owner that exists: {}; restore the labels, and remove the owner references, and \
-                 the machines are adopted: a new first machine would start another etcd",
+                "Machines of the Cluster have the hook of control plane machines, but no label {} and no owner that \
+                 exists: {}; restore the labels, and remove the owner references, and the machines are adopted: until \
+                 then, the number of etcd members is not known",
                 label::CONTROL_PLANE,
                 names(&state.orphans).join(", ")
             ),
@@ -466,10 +468,18 @@ fn removal(state: &State, plan: &mut Plan) {
         return;
     }
     if !state.workers.is_empty() {
-        let message = format!(
+        let mut message = format!(
             "machines of workers must be deleted first: {}",
             state.workers.join(", ")
         );
+        if !state.orphans.is_empty() {
+            // Nothing else removes their hooks.
+            message.push_str(&format!(
+                ". {} have the hook of control plane machines: to delete them, remove their annotation \
+                 {PRE_TERMINATE_HOOK}",
+                names(&state.orphans).join(", ")
+            ));
+        }
         return plan.waits.push(Wait::new(WaitReason::WorkersRemoved, message));
     }
     for machine in &state.machines {

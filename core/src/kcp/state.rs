@@ -12,7 +12,9 @@ use serde_json::Value;
 
 use super::observed::{EtcdMembers, Observed, ReportedMember, cluster_name};
 use super::outdated::{Difference, Parts, Wanted, differences};
-use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::{self, ClusterConfiguration, KubeadmConfigSpec};
+use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::{
+    self, ClusterConfiguration, KubeadmConfig, KubeadmConfigSpec,
+};
 use crate::api::cluster_x_k8s_io::control_plane::{Cluster, Machine, MachineCondition};
 use crate::api::cluster_x_k8s_io::{annotation, label};
 use crate::api::controlplane_cluster_x_k8s_io::annotation::PRE_TERMINATE_HOOK;
@@ -80,6 +82,9 @@ pub struct MachineState {
     /// Whether its Node must have the taint of control plane machines. False without a
     /// KubeadmConfig, because the configuration is unknown then.
     pub expects_taint: bool,
+    /// Whether its configuration shows that it ran in a cluster: the bootstrap provider let it join,
+    /// or the certificate of its API server was read. A restore keeps both.
+    pub has_run: bool,
     /// Whether it was created for an external etcd; `None` if no object of the machine says it.
     pub has_external_etcd: Option<bool>,
     /// How long the observer has seen it being deleted. `None`: a clock decides.
@@ -185,8 +190,9 @@ pub struct State {
     pub orphans: Vec<Arc<Machine>>,
     /// Machines and MachinePools of the Cluster that belong to no control plane.
     pub workers: Vec<String>,
-    /// A worker that has a Node, or data of the kubeadm bootstrap provider. The provider writes
-    /// such data only after the control plane is initialized, and a restore keeps it.
+    /// A worker that has a Node, or data of the kubeadm bootstrap provider: a Machine or a
+    /// MachinePool. The provider writes such data only after the control plane is initialized, and
+    /// a restore keeps it.
     pub joined_worker: Option<String>,
     /// The etcd members as they are reported; `None` if etcd is external or no member answers.
     pub reported: Option<EtcdMembers>,
@@ -247,7 +253,7 @@ impl State {
         machines.sort_by(|left, right| left.metadata.name().cmp(right.metadata.name()));
         let (mut owned, mut adoptable, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
         let (mut strayed, mut orphans, mut workers) = (Vec::new(), Vec::new(), Vec::new());
-        let mut joined_worker = None;
+        let mut joined_worker = observed.joined_pool.clone();
         for machine in machines {
             let (name, owner) = (machine.metadata.name(), machine.metadata.controller());
             let is_owned = owner.is_some_and(|owner| is_owner(&state.control_plane, owner));
@@ -442,17 +448,19 @@ impl State {
     }
 
     /// Whether the machines may have data that the control plane needs. Statuses may be lost, or
-    /// were never written (V132). So the status of the Cluster, a machine with a Node, an etcd
-    /// member (V298), a machine that etcd needed (V300), and a worker that joined (V317) prove it
-    /// too.
+    /// were never written (V132). So the status of the Cluster, a Node, an etcd member (V298), a
+    /// machine that etcd needed (V300), a worker that joined (V317), a second machine (V318), and
+    /// a machine whose configuration was used (V319) prove it too.
     pub(super) fn has_data(&self) -> bool {
         let is_used = |machine: &MachineState| {
             let is_marked = machine.has(REQUIRED) || machine.is_true(condition::ETCD_MEMBER);
-            machine.node().is_some() || machine.member.is_some() || is_marked
+            machine.node().is_some() || is_marked || machine.has_run
         };
-        let has_members = self.reported_members().next().is_some() || self.joined_worker.is_some();
+        // Only a running API server registers Nodes. The second machine is created after the first
+        // one has served.
+        let is_seen = !self.remains.is_empty() || self.joined_worker.is_some() || self.machines.len() > 1;
         let is_known = self.is_initialized() || self.cluster_is_initialized();
-        is_known || has_members || self.machines.iter().any(is_used)
+        is_known || is_seen || self.machines.iter().any(is_used)
     }
 
     /// What a user does if the data of the control plane may be lost, or is lost.
@@ -695,9 +703,23 @@ fn machine_state(
         provider_id: provider_id.map(str::to_owned),
         kubelet_version: reported.map(str::to_owned),
         expects_taint: config.is_some_and(|config| expects_taint(&config.spec)),
+        has_run: config.is_some_and(|config| has_run(config)),
         has_external_etcd: has_external_etcd(machine, config.map(|config| &config.spec)).or(is_listed),
         leaving_for: observed.leaving.get(machine.metadata.uid()).copied(),
     }
+}
+
+/// Whether the configuration of a machine shows that the machine ran. The bootstrap provider writes
+/// the token of a machine that joins after the control plane is initialized.
+fn has_run(config: &KubeadmConfig) -> bool {
+    let discovery = &config.spec.join_configuration.discovery;
+    let token = discovery.unknown_fields.get("bootstrapToken");
+    let has_token = token.is_some_and(|token| token.get("token").is_some_and(|token| token != ""));
+    has_token
+        || config
+            .metadata
+            .annotations
+            .contains_key(annotation::CERTIFICATES_EXPIRY)
 }
 
 /// Whether a machine was created for an external etcd. The configuration of a machine that joined

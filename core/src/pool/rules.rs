@@ -56,7 +56,8 @@ pub fn validate(edit: &Edit<'_>) -> Verdict {
         }
         (_, Some(scale), "scale") => {
             let wanted = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-            if let Some(old) = &old {
+            verdict.violations.extend(negative(wanted));
+            if let Some(old) = old.as_ref().filter(|_| wanted >= 0) {
                 verdict.warnings.extend(advice::scale(old, wanted));
             }
         }
@@ -97,16 +98,24 @@ fn judge(object: &Value, whole: Option<&Value>, old: Option<&MachinePool>, verdi
 }
 
 fn violations(new: &MachinePool, old: Option<&MachinePool>) -> Vec<Violation> {
-    let mut found = Vec::new();
-    if let Some(replicas) = new.spec.replicas.filter(|replicas| *replicas < 0) {
-        let violation = REPLICAS.violation(ViolationKind::Invalid);
-        found.push(violation.got(&Value::from(replicas)).advice("use 0 for no machine"));
-    }
+    let mut found: Vec<Violation> = new
+        .spec
+        .replicas
+        .and_then(|replicas| negative(replicas.into()))
+        .into_iter()
+        .collect();
     references(new, old, &mut found);
     found.extend(version(new));
     metadata(new, &mut found);
     annotations(new, old, &mut found);
     found
+}
+
+/// The violation of a negative number of machines.
+fn negative(replicas: i64) -> Option<Violation> {
+    let violation = REPLICAS.violation(ViolationKind::Invalid);
+    let violation = violation.got(&Value::from(replicas)).advice("use 0 for no machine");
+    (replicas < 0).then_some(violation)
 }
 
 fn references(new: &MachinePool, old: Option<&MachinePool>, found: &mut Vec<Violation>) {

@@ -7,18 +7,21 @@ use serde_json::{Value, json};
 
 use super::Row;
 
+/// The hint of an API server that it did not judge every rule, because of other refusals.
+const INCOMPLETE: &str = "schema-incomplete";
+
 pub(super) fn report(rows: &[Row], rules: &[RuleInfo]) -> Value {
     let results: Vec<Value> = rows
         .iter()
         .flat_map(|row| {
-            let refusals = row
-                .checked
-                .violations
-                .iter()
-                .map(|violation| match violation.has_field() {
-                    true => result(row, &violation.rule, "error", &violation.to_string()),
-                    false => result(row, &violation.rule, "note", &violation.plainly()),
-                });
+            let refusals = row.checked.violations.iter().map(|violation| {
+                let level = if violation.rule == INCOMPLETE { "note" } else { "error" };
+                let text = match violation.has_field() {
+                    true => violation.to_string(),
+                    false => violation.plainly(),
+                };
+                result(row, &violation.rule, level, &text)
+            });
             let bare = row
                 .checked
                 .status

@@ -31,7 +31,7 @@ pub(super) struct Steps<'a> {
 /// How an update changes the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StatusChange {
-    /// It does not, or no rule judges it.
+    /// It does not.
     None,
     /// Nothing else changes, so that the update is one of the subresource.
     Only,
@@ -78,15 +78,18 @@ impl Steps<'_> {
         self.verdict(self.judge_edit(Phase::Validate, &edit).verdict)
     }
 
-    /// How an update changes the status, if the status of the kind is judged. An object without a
-    /// status does not change it.
+    /// Whether rules judge an update of the status of the kind.
+    fn judges_status(&self) -> bool {
+        gates::by_kind(self.group, self.kind).is_some_and(gates::GatedKind::judges_status)
+    }
+
+    /// How an update changes the status. An object without a status does not change it.
     pub(super) fn status_change(&self) -> StatusChange {
         let status = |object: &Value| object.get("status").filter(|status| !status.is_null()).cloned();
-        let judged = || gates::by_kind(self.group, self.kind).is_some_and(gates::GatedKind::judges_status);
         let (Some(old), Some(new)) = (self.check.old, status(self.check.object)) else {
             return StatusChange::None;
         };
-        if self.check.operation != Operation::Update || status(old).as_ref() == Some(&new) || !judged() {
+        if self.check.operation != Operation::Update || status(old).as_ref() == Some(&new) {
             StatusChange::None
         } else if written(old) == written(self.check.object) {
             StatusChange::Only
@@ -96,21 +99,40 @@ impl Steps<'_> {
     }
 
     /// The verdict about an update of the subresource `status`. An API server takes everything but
-    /// the status from the stored object.
-    pub(super) fn status(&self) -> Checked {
+    /// the status from the stored object, and calls no mutating webhook.
+    pub(super) fn status(&self, kind: Option<(&KindInfo, &Schema)>) -> Checked {
         let stored = self.check.old.unwrap_or(self.check.object);
-        let object = with_status_of(stored, self.check.object);
-        let edit = Edit {
-            subresource: "status",
-            ..self.edit(Some(&object), Some(stored))
-        };
-        self.verdict(self.judge_edit(Phase::Validate, &edit).verdict)
+        let mut object = with_status_of(stored, self.check.object);
+        let mut found = Findings::of(Verdict::default());
+        if let Some((kind, schema)) = kind {
+            let mut old = self.in_version(kind, stored).into_owned();
+            schema.prune(&mut old);
+            object = with_status_of(&old, &object);
+            let unknown = schema.prune(&mut object);
+            if !unknown.is_empty() {
+                return unknown_fields(kind, &unknown);
+            }
+            schema.set_defaults(&mut object);
+            schema.set_defaults(&mut old);
+            found.add_violations(schema.validate(&object, Some(&old)));
+        }
+        if self.judges_status() && found.violations.is_empty() {
+            let edit = Edit {
+                subresource: "status",
+                ..self.edit(Some(&object), Some(stored))
+            };
+            return self.verdict(self.judge_edit(Phase::Validate, &edit).verdict);
+        }
+        match kind {
+            Some((kind, _)) => found.finish(kind, self.name, None),
+            None => Checked::default(),
+        }
     }
 
     /// Adds a warning if the status changes beside other fields. One request does not write both:
     /// an update of the object keeps the stored status.
     pub(super) fn with_note_about_status(&self, mut checked: Checked) -> Checked {
-        if self.status_change() == StatusChange::BesideOthers {
+        if self.status_change() == StatusChange::BesideOthers && self.judges_status() {
             let text = "status: not checked: an update of the object keeps the stored status; to check an update of \
                 the status, give an object that differs from --old in its status only";
             checked.warnings.push(Warning::not_judged("check-status", text));

@@ -355,7 +355,7 @@ fn an_unsupported_control_plane_is_refused_with_a_reason() {
         generated(std::slice::from_ref(&spec), &[], &aws),
         Err(Unsupported::TooFewMachines(1))
     );
-    assert_eq!(generated(&[], &[], &aws), Err(Unsupported::TooFewMachines(0)));
+    assert_eq!(generated(&[], &[], &aws), Err(Unsupported::NoMachine));
     assert_eq!(
         generated(&vec![spec.clone(); 6], &[], &aws),
         Err(Unsupported::TooManyMachines(6))

@@ -539,7 +539,7 @@ fn v317_a_worker_that_joined_proves_that_the_only_machine_has_data() {
         !plan.steps.iter().any(crate::kcp::action::Step::is_disruptive),
         "{plan:?}"
     );
-    let message = "machine w-0 of its Cluster has joined, or has the data to join";
+    let message = "worker w-0 of its Cluster has joined, or has the data to join";
     assert!(plan.waits.iter().any(|wait| wait.message.contains(message)), "{plan:?}");
     // A user wrote the data of this worker.
     world.machines[0]["spec"]["bootstrap"]["configRef"] = json!({});
@@ -548,6 +548,77 @@ fn v317_a_worker_that_joined_proves_that_the_only_machine_has_data() {
         plan.steps.iter().any(crate::kcp::action::Step::is_disruptive),
         "{plan:?}"
     );
+}
+
+/// A world of which only the machines and their configurations remain after a restore.
+fn restored(domains: &str) -> World {
+    let mut world = World::new(domains);
+    world.control_plane["status"] = json!({});
+    for index in 0..domains.len() {
+        world.without_node(index);
+    }
+    world.unhealthy(0);
+    world.etcd = None;
+    world.others.retain(|other| other["kind"] != "Node");
+    world
+}
+
+fn is_kept(world: &World) -> bool {
+    let decided = decided(world);
+    assert!(
+        decided.starts_with("delete m-0") || !decided.starts_with("delete"),
+        "{decided}"
+    );
+    !decided.starts_with("delete")
+}
+
+#[test]
+fn v317_machines_of_a_pool_that_joined_prove_that_the_only_machine_has_data() {
+    let mut world = restored("a");
+    let pool = |spec: Value, status: Value| {
+        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool",
+            "metadata": {"name": "p", "namespace": "ns"}, "status": status,
+            "spec": {"clusterName": "c", "template": {"spec": {"bootstrap": spec}}}})
+    };
+    let reference = json!({"kind": "KubeadmConfig", "name": "p"});
+    world.others.push(pool(json!({"configRef": reference}), json!({})));
+    assert!(!is_kept(&world), "the pool has no data yet");
+    let data = json!({"configRef": reference, "dataSecretName": "p"});
+    for (spec, status) in [(data, json!({})), (json!({}), json!({"nodeRefs": [{"name": "n"}]}))] {
+        *world.others.last_mut().unwrap() = pool(spec, status);
+        assert!(is_kept(&world));
+    }
+}
+
+#[test]
+fn v318_a_node_and_a_second_machine_prove_that_machines_have_data() {
+    let mut world = restored("a");
+    assert!(!is_kept(&world));
+    // The Node has no provider ID, or is that of a worker.
+    world
+        .others
+        .push(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "w-0"}}));
+    assert!(is_kept(&world));
+    assert!(is_kept(&restored("abc")), "etcd is not known");
+}
+
+#[test]
+fn v319_a_machine_whose_configuration_was_used_has_data() {
+    let world = restored("a");
+    assert!(!is_kept(&world));
+    let changed = |change: fn(&mut Value)| {
+        let mut world = world.clone();
+        let mut others = world.others.iter_mut();
+        change(others.find(|other| other["kind"] == "KubeadmConfig").unwrap());
+        world
+    };
+    assert!(is_kept(&changed(|config| {
+        config["metadata"]["annotations"] =
+            json!({"machine.cluster.x-k8s.io/certificates-expiry": "2027-01-01T00:00:00Z"});
+    })));
+    assert!(is_kept(&changed(|config| {
+        config["spec"]["joinConfiguration"]["discovery"] = json!({"bootstrapToken": {"token": "t"}});
+    })));
 }
 
 fn is_hook_removal(step: &crate::kcp::action::Step) -> bool {

@@ -128,6 +128,32 @@ fn v313_a_machine_of_a_former_control_plane_without_its_label_prevents_a_first_m
 }
 
 #[test]
+fn v320_a_machine_that_lost_its_label_prevents_a_creation_while_etcd_does_not_respond() {
+    let mut world = World::new("abc");
+    let metadata = &mut world.machines[1]["metadata"];
+    metadata["ownerReferences"] = json!([]);
+    let labels = metadata["labels"].as_object_mut().unwrap();
+    labels.remove("cluster.x-k8s.io/control-plane");
+    world.etcd = None;
+    assert_eq!(degraded(&world), ["MachinesMissing"]);
+    let message = planned(&world).degraded.remove(0).message;
+    assert!(message.contains("no owner that exists: m-1"), "{message}");
+}
+
+#[test]
+fn v321_a_member_that_etcd_needs_does_not_keep_another_one() {
+    let mut world = World::new("a");
+    world.etcd.as_mut().unwrap()["members"] = json!([
+        {"name": "n-0"}, {"name": "x", "healthy": true}, {"name": "y", "healthy": false},
+    ]);
+    world.machines[0]["status"]["nodeRef"]["name"] = json!("n-0");
+    // x is in use, so that nothing is done at all.
+    assert_eq!(degraded(&world), ["MachinesMissing"]);
+    world.etcd.as_mut().unwrap()["members"][1] = json!({"name": "x"});
+    assert_eq!(next(&world), "remove-member y");
+}
+
+#[test]
 fn v314_the_member_of_a_machine_whose_node_has_another_provider_id_stays() {
     let mut world = World::new("abc");
     world.delete(0);
