@@ -23,6 +23,10 @@ mod sarif;
 
 /// Check objects as a cluster does: against the CRD schemas, then by the webhooks.
 ///
+/// Capstan contains the schemas of its own CRDs: ControlPlaneMachineSet, ControlPlane,
+/// KubeadmControlPlane and its template. Objects of other kinds are checked by the
+/// webhooks only.
+///
 /// FILE is YAML or JSON with one or more documents; `-` is standard input. Each
 /// object is checked as a creation. With --old, it is checked as an update of the
 /// object with the same kind, namespace and name in that file. --with provides the
@@ -225,8 +229,9 @@ impl Group {
         })
     }
 
-    /// The objects that a Scale may be about: those of a folder, and those of the file of the Scale.
-    /// A file may contain variants of one object, and then it does not tell which one is stored.
+    /// The objects that a Scale may be about: those of a folder, and those of the file of the
+    /// Scale. A file may contain variants of one object, and then it does not tell which one is
+    /// stored.
     fn scaled_by(&self, scale: &Document) -> Vec<&Document> {
         let is_near = self.is_folder || self.documents.iter().any(|document| document.file == scale.file);
         let near = self.documents.iter().filter(|_| is_near);

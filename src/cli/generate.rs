@@ -87,17 +87,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         is_near && set.metadata.name() == NAME
     };
     let known = snapshot.control_plane_machine_sets.iter().flatten().find(is_here);
-    let set = match known.filter(|_| args.kind == Kind::ControlPlane) {
-        Some(known) => {
-            let mut set = ControlPlaneMachineSet::clone(known);
-            set.metadata.namespace = set.metadata.namespace.or(namespace);
-            set
-        }
-        None if args.kind == Kind::ControlPlane => {
-            generate_for_control_plane(&existing).context("generating a ControlPlane for these machines")?
-        }
-        None => generate(&existing).context("generating a set for these machines")?,
-    };
+    let set = described(args.kind, &existing, known)?;
     let by_name = existing.machines.iter().any(|machine| {
         let value = machine.spec.provider_spec.value.as_ref();
         value.and_then(Platform::of).is_some_and(Platform::by_name)
@@ -134,6 +124,27 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .write_all(text.as_bytes())
         .context("writing the set")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The set that is printed, or whose template a ControlPlane gets. `known` is the set that exists.
+fn described(
+    kind: Kind,
+    existing: &Existing<'_>,
+    known: Option<&Arc<ControlPlaneMachineSet>>,
+) -> anyhow::Result<ControlPlaneMachineSet> {
+    match (kind, known) {
+        (Kind::ControlPlaneMachineSet, _) => generate(existing).context("generating a set for these machines"),
+        (Kind::ControlPlane, Some(known)) => {
+            let mut machines = existing.machines.iter();
+            let namespace = machines.find_map(|machine| machine.metadata.namespace.clone());
+            let mut set = ControlPlaneMachineSet::clone(known);
+            set.metadata.namespace = set.metadata.namespace.or(namespace);
+            Ok(set)
+        }
+        (Kind::ControlPlane, None) => {
+            generate_for_control_plane(existing).context("generating a ControlPlane for these machines")
+        }
+    }
 }
 
 /// Leaves out the Machines of other namespaces, if files contain those of several. One object

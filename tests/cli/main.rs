@@ -26,6 +26,7 @@ mod mistakes;
 mod namespaces;
 mod pictures;
 mod plans;
+mod scales;
 mod strict;
 mod stub;
 

@@ -21,6 +21,7 @@ use self::steps::{StatusChange, Steps};
 use super::judge::Admission;
 use super::response::Status;
 use super::snapshot::Snapshot;
+use crate::api::cluster_x_k8s_io::machine_pool;
 use crate::api::kind::KindInfo;
 use crate::api::machine_openshift_io::control_plane_machine_set;
 use crate::api::{cluster_x_k8s_io, config_openshift_io, infrastructure_cluster_x_k8s_io, kinds, machine_openshift_io};
@@ -170,11 +171,15 @@ impl Checker {
             name: text(&object, "/metadata/name"),
             reads_status: reads_status.unwrap_or(false),
         };
+        // An API server converts one of the two, and this command cannot convert a pool.
+        let other = old.as_deref().map(|old| text(old, "/apiVersion"));
+        let other = other.filter(|other| *other != api_version && kind == machine_pool::KIND);
         let is_written = check.operation != Operation::Delete;
         let undecodable = is_written.then(|| metadata::undecodable(&object)).flatten();
         let checked = match known.map(|known| (known, known.schemas.get(version))) {
             Some((known, None)) => wrong_version(known, api_version),
             None if reads_status.is_none() || !has_rules(group, version) => unknown_kind(group, kind, api_version),
+            None if other.is_some() => other_version(kind, api_version, other.unwrap_or_default()),
             _ if undecodable.is_some() => undecodable.unwrap_or_default(),
             _ if is_scale => steps.scale(),
             _ if check.operation == Operation::Delete => steps.deletion(),
@@ -212,6 +217,16 @@ fn wrong_version(known: &KnownKind, api_version: &str) -> Checked {
 /// no schema that would tell the others.
 fn has_rules(group: &str, version: &str) -> bool {
     group != cluster_x_k8s_io::GROUP || ["v1beta1", "v1beta2"].contains(&version)
+}
+
+/// A warning, because the stored object has another version.
+fn other_version(kind: &str, api_version: &str, other: &str) -> Checked {
+    let text =
+        format!("not checked: the {kind} is of {api_version}, and that of --old of {other}; give both in one version");
+    Checked {
+        warnings: vec![Warning::not_judged("check-unknown-kind", text)],
+        ..Checked::default()
+    }
 }
 
 /// The answer of an API server to a known kind with a typing error. Otherwise a warning, because it

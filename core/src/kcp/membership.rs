@@ -55,7 +55,8 @@ pub(super) fn surplus(state: &State) -> Option<Result<Step, Wait>> {
     // Another member may be removed, if etcd needs the first one.
     let Some(member) = unexpected.iter().find(|member| lost(member).is_none()) else {
         let what = format!("the removal of etcd member {first}, which has no machine,");
-        return lost(first).map(|lost| Err(Wait::new(WaitReason::EtcdHealthy, safety::why(lost, &what))));
+        let message = safety::why(lost(first)?, &what);
+        return Some(Err(Wait::new(WaitReason::EtcdHealthy, message)));
     };
     let because = match *member {
         "" => String::from("an etcd member has not started and has no machine"),

@@ -82,8 +82,8 @@ pub struct MachineState {
     /// Whether its Node must have the taint of control plane machines. False without a
     /// KubeadmConfig, because the configuration is unknown then.
     pub expects_taint: bool,
-    /// Whether its configuration shows that it ran in a cluster: the bootstrap provider let it join,
-    /// or the certificate of its API server was read. A restore keeps both.
+    /// Whether its configuration shows that it ran in a cluster: the bootstrap provider let it
+    /// join, or the certificate of its API server was read. A restore keeps both.
     pub has_run: bool,
     /// Whether it was created for an external etcd; `None` if no object of the machine says it.
     pub has_external_etcd: Option<bool>,
