@@ -236,8 +236,10 @@ impl Group {
         let is_near = self.is_folder || self.documents.iter().any(|document| document.file == scale.file);
         let near = self.documents.iter().filter(|_| is_near);
         let of: Vec<&Document> = near.filter(|object| is_scaled_by(object, scale)).collect();
-        let variants = |object: &&Document| of.iter().filter(|other| other.identity() == object.identity()).count();
-        of.iter().filter(|object| variants(object) == 1).copied().collect()
+        let is_variant =
+            |one: &Document, other: &Document| one.identity() == other.identity() && one.object != other.object;
+        let is_stored = |object: &&&Document| !of.iter().any(|other| is_variant(object, other));
+        of.iter().filter(is_stored).copied().collect()
     }
 
     /// What the rules of the objects of each kind of a file look up: the given objects, and the
@@ -397,14 +399,28 @@ fn scaled_by<'a>(scale: &Document, inputs: &'a Inputs) -> Option<&'a Document> {
         candidates.extend(inputs.with.iter().filter(of).chain(siblings));
     }
     let kinds = [control_plane::KIND, kubeadm_control_plane::KIND];
+    let is_exact = |object: &Document| !scale.key().1.is_empty() && object.key().1 == scale.key().1;
     let order = |object: &&&Document| {
-        kinds
-            .iter()
-            .position(|kind| *kind == object.key().0)
-            .unwrap_or(kinds.len())
+        let kind = kinds.iter().position(|kind| *kind == object.key().0);
+        (kind.unwrap_or(kinds.len()), !is_exact(object))
     };
     let chosen = *candidates.iter().min_by_key(order)?;
-    let others = candidates.iter().filter(|other| other.key().0 != chosen.key().0);
+    let of_kind = |other: &&&Document| other.key().0 == chosen.key().0;
+    if let Some(other) = candidates
+        .iter()
+        .filter(of_kind)
+        .find(|other| other.key().1 != chosen.key().1)
+    {
+        note(&format!(
+            "{}: the Scale has no namespace, or its {} has none, and may be that of {} or of {}; give the namespaces",
+            scale.place(),
+            chosen.key().0,
+            chosen.place(),
+            other.place()
+        ));
+        return None;
+    }
+    let others = candidates.iter().filter(|other| !of_kind(other));
     for other in others {
         note(&format!(
             "{}: the Scale is checked as that of the {} {}, and not of the {}; --old selects another one",

@@ -423,7 +423,7 @@ impl Read {
             let value = match next {
                 Ok(Unique(value)) => Ok(value),
                 // YAML in flow style starts like JSON.
-                Err(error) if stream.byte_offset() == 0 => read_yaml(part).map_err(|other| {
+                Err(error) if part.get(..stream.byte_offset()).is_none_or(|read| read.trim().is_empty()) => read_yaml(part).map_err(|other| {
                     // JSON that is nested too deeply exceeds both parsers.
                     if is_over_budget(&other) {
                         anyhow!(

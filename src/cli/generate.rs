@@ -9,10 +9,12 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use capstan_core::admission::Snapshot;
 use capstan_core::api::machine_openshift_io::control_plane_machine_set::{ControlPlaneMachineSet, NAME};
+use capstan_core::api::machine_openshift_io::machine::Machine;
 use capstan_core::api::machine_openshift_io::machine_set::{self, MachineSet};
 use capstan_core::control_plane::generate::of_set;
 use capstan_core::cpms::domains::Platform;
 use capstan_core::cpms::generate::{Existing, generate, generate_for_control_plane};
+use capstan_core::cpms::selector::is_control_plane;
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -103,9 +105,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Kind::ControlPlaneMachineSet => serde_saphyr::to_string(&set),
         Kind::ControlPlane => {
             let object = of_set(&set, existing.machines).context(
-                "the set must have a template of Machines, and a ControlPlane has at most 7 of them: correct the template, \
-                 or remove the other control plane Machines",
+                "a ControlPlane has at most 7 machines, and its set must have a template of Machines: remove the other \
+                 Machines from the input, or correct the template",
             )?;
+            note_deletions(existing.machines);
             let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64);
             let of_set = known.and_then(|known| known.spec.replicas).map(i64::from);
             if let (Some(replicas), Some(of_set)) = (replicas, of_set)
@@ -124,6 +127,22 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .write_all(text.as_bytes())
         .context("writing the set")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Notes that the number of machines that exist need not be the wanted one.
+fn note_deletions(machines: &[Arc<Machine>]) {
+    let leaves = |machine: &&Arc<Machine>| is_control_plane(&machine.metadata.labels) && machine.metadata.is_deleting();
+    let names: Vec<&str> = machines
+        .iter()
+        .filter(leaves)
+        .map(|machine| machine.metadata.name())
+        .collect();
+    if !names.is_empty() {
+        documents::note(&format!(
+            "{} are being deleted: compare spec.replicas with the wanted number of machines",
+            names.join(", ")
+        ));
+    }
 }
 
 /// The set that is printed, or whose template a ControlPlane gets. `known` is the set that exists.

@@ -44,6 +44,29 @@ fn w213_a_scale_finds_its_control_plane_in_the_same_file() {
 }
 
 #[test]
+fn w220_a_scale_without_a_namespace_is_not_that_of_the_first_of_two_control_planes() {
+    let mut near = control_plane(3);
+    near["metadata"]["namespace"] = json!("other");
+    let mut anywhere = scale(4);
+    anywhere["metadata"].as_object_mut().unwrap().remove("namespace");
+    let rows = checked(&[], &[near.clone(), control_plane(3), anywhere]);
+    assert_eq!(rows[2]["skipped"][0]["rule"], "check-unknown-kind");
+    let rows = checked(&[], &[near, control_plane(3), control_plane(3), scale(4)]);
+    assert_eq!(
+        rows[3]["causes"][0]["rule"], "kcp-replicas-odd",
+        "the namespace selects it"
+    );
+}
+
+#[test]
+fn w221_a_document_in_flow_style_may_follow_another_one() {
+    let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: b}}\n";
+    let output = capstan(&["check", "-o", "json", "-"], text);
+    let rows: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(rows[1]["name"], "b");
+}
+
+#[test]
 fn w214_a_scale_of_a_pool_is_checked_and_a_negative_one_is_refused() {
     let rows = checked(&[], &[pool(), scale(1)]);
     let warning = rows[1]["warnings"][0].to_string();
@@ -104,7 +127,7 @@ fn w216_a_refusal_by_a_range_is_an_error_in_sarif() {
 }
 
 #[test]
-fn w217_a_control_plane_is_generated_for_one_and_for_seven_machines() {
+fn w217_w222_a_control_plane_is_generated_for_one_and_for_seven_machines() {
     let generated = |count: usize| {
         let machines: Vec<String> = (0..count).map(|index| machine(index, "a").to_string()).collect();
         let output = capstan(
@@ -118,6 +141,25 @@ fn w217_a_control_plane_is_generated_for_one_and_for_seven_machines() {
         assert_eq!(code, Some(0), "{error}");
         assert!(text.contains(&format!("replicas: {replicas}\n")), "{text}");
     }
+    let leaving = |count: usize| {
+        let mut machines: Vec<Value> = (0..3).map(|index| machine(index, "a")).collect();
+        for machine in machines.iter_mut().take(count) {
+            machine["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        let texts: Vec<String> = machines.iter().map(Value::to_string).collect();
+        let output = capstan(
+            &["generate", "--kind", "ControlPlane", "-f", "-"],
+            &texts.join("\n---\n"),
+        );
+        assert!(
+            stderr(&output).contains("are being deleted: compare spec.replicas"),
+            "{}",
+            stderr(&output)
+        );
+        stdout(&output)
+    };
+    assert!(leaving(3).contains("replicas: 3\n"), "W222: {}", leaving(3));
+    assert!(leaving(1).contains("replicas: 3\n"), "two remain");
     let (code, _, error) = generated(8);
     assert_eq!(code, Some(2));
     assert!(error.contains("a ControlPlane has at most 7"), "{error}");

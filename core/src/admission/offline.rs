@@ -21,7 +21,6 @@ use self::steps::{StatusChange, Steps};
 use super::judge::Admission;
 use super::response::Status;
 use super::snapshot::Snapshot;
-use crate::api::cluster_x_k8s_io::machine_pool;
 use crate::api::kind::KindInfo;
 use crate::api::machine_openshift_io::control_plane_machine_set;
 use crate::api::{cluster_x_k8s_io, config_openshift_io, infrastructure_cluster_x_k8s_io, kinds, machine_openshift_io};
@@ -171,9 +170,9 @@ impl Checker {
             name: text(&object, "/metadata/name"),
             reads_status: reads_status.unwrap_or(false),
         };
-        // An API server converts one of the two, and this command cannot convert a pool.
+        // An API server converts one of the two, and this command cannot.
         let other = old.as_deref().map(|old| text(old, "/apiVersion"));
-        let other = other.filter(|other| *other != api_version && kind == machine_pool::KIND);
+        let other = other.filter(|other| *other != api_version && group == cluster_x_k8s_io::GROUP);
         let is_written = check.operation != Operation::Delete;
         let undecodable = is_written.then(|| metadata::undecodable(&object)).flatten();
         let checked = match known.map(|known| (known, known.schemas.get(version))) {

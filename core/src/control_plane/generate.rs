@@ -17,12 +17,19 @@ use crate::cpms::selector::is_control_plane;
 /// template of the Machine API.
 pub fn of_set(set: &ControlPlaneMachineSet, machines: &[Arc<Machine>]) -> Option<Value> {
     let template = set.spec.template.machine.as_ref()?;
-    let standing = machines
+    let (leaving, standing): (Vec<&Arc<Machine>>, Vec<&Arc<Machine>>) = machines
         .iter()
-        .filter(|machine| is_control_plane(&machine.metadata.labels) && !machine.metadata.is_deleting())
-        .count();
+        .filter(|machine| is_control_plane(&machine.metadata.labels))
+        .partition(|machine| machine.metadata.is_deleting());
+    // Without a machine that stays, the number of those that stayed is the best known one.
+    let of_set = set.spec.replicas.and_then(|replicas| usize::try_from(replicas).ok());
+    let count = match (standing.len(), leaving.len()) {
+        (0, 0) => of_set?,
+        (0, leaving) => leaving,
+        (standing, _) => standing,
+    };
     let sizes = SIZES.into_iter().filter_map(|size| usize::try_from(size).ok());
-    let replicas = sizes.filter(|size| *size >= standing).min()?;
+    let replicas = sizes.filter(|size| *size >= count).min()?;
     let mut spec = json!({
         "replicas": replicas,
         "enableautorepair": true,
