@@ -172,8 +172,9 @@ pub fn purposes(state: &State) -> Vec<Purpose> {
 
 /// Why the control plane may have run before. Then its cluster is read before a first machine is
 /// created (V282). The status may be lost in a restore, so these signs count too: the status of the
-/// Cluster, the record of a machine that existed, a worker that joined (V317), and a kubeconfig
-/// that a user, another control plane, or an earlier one of the same name created (V287).
+/// Cluster, the record of a machine that existed, a worker that joined (V317), a configuration that
+/// was used (V319), and a kubeconfig that a user, another control plane, or an earlier one of the
+/// same name created (V287).
 pub fn ran_before(state: &State, secrets: &[FoundSecret]) -> Option<String> {
     if state.is_initialized() {
         return Some(String::from("its status says that it was initialized"));
@@ -187,6 +188,11 @@ pub fn ran_before(state: &State, secrets: &[FoundSecret]) -> Option<String> {
     if let Some(worker) = &state.joined_worker {
         return Some(format!(
             "worker {worker} of its Cluster has joined, or has the data to join"
+        ));
+    }
+    if let Some(config) = &state.used_config {
+        return Some(format!(
+            "a machine joined with KubeadmConfig {config}, or its API server served"
         ));
     }
     if let Some(name) = state.remains.first() {

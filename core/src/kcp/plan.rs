@@ -265,8 +265,9 @@ fn machines_missing(state: &State) -> Option<Degradation> {
             reason: "MachinesMissing",
             message: format!(
                 "Machines of the Cluster have the hook of control plane machines, but no label {} and no owner that \
-                 exists: {}; restore the labels, and remove the owner references, and the machines are adopted: until \
-                 then, the number of etcd members is not known",
+                 exists: {}, and may be members of etcd; restore the labels, and remove the owner references, and \
+                 the machines are adopted. If none of them was a machine of this control plane, remove their annotation \
+                 {PRE_TERMINATE_HOOK}",
                 label::CONTROL_PLANE,
                 names(&state.orphans).join(", ")
             ),

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::observed::{EtcdMembers, Observed, ReportedMember, cluster_name};
 use super::outdated::{Difference, Parts, Wanted, differences};
 use crate::api::bootstrap_cluster_x_k8s_io::kubeadm_config::{
-    self, ClusterConfiguration, KubeadmConfig, KubeadmConfigSpec,
+    self, ClusterConfiguration, Discovery, KubeadmConfig, KubeadmConfigSpec,
 };
 use crate::api::cluster_x_k8s_io::control_plane::{Cluster, Machine, MachineCondition};
 use crate::api::cluster_x_k8s_io::{annotation, label};
@@ -82,9 +82,6 @@ pub struct MachineState {
     /// Whether its Node must have the taint of control plane machines. False without a
     /// KubeadmConfig, because the configuration is unknown then.
     pub expects_taint: bool,
-    /// Whether its configuration shows that it ran in a cluster: the bootstrap provider let it
-    /// join, or the certificate of its API server was read. A restore keeps both.
-    pub has_run: bool,
     /// Whether it was created for an external etcd; `None` if no object of the machine says it.
     pub has_external_etcd: Option<bool>,
     /// How long the observer has seen it being deleted. `None`: a clock decides.
@@ -194,6 +191,8 @@ pub struct State {
     /// MachinePool. The provider writes such data only after the control plane is initialized, and
     /// a restore keeps it.
     pub joined_worker: Option<String>,
+    /// A KubeadmConfig of the Cluster that a machine used after the control plane was initialized.
+    pub used_config: Option<String>,
     /// The etcd members as they are reported; `None` if etcd is external or no member answers.
     pub reported: Option<EtcdMembers>,
     /// The Nodes that are ready, and the Nodes of machines that the control plane does not control.
@@ -226,6 +225,7 @@ impl State {
             orphans: Vec::new(),
             workers: Vec::new(),
             joined_worker: None,
+            used_config: used_config(observed, &cluster_name),
             used_nodes: BTreeSet::new(),
             serving_nodes: serving_nodes(observed),
             provider_ids: provider_ids(observed),
@@ -454,11 +454,12 @@ impl State {
     pub(super) fn has_data(&self) -> bool {
         let is_used = |machine: &MachineState| {
             let is_marked = machine.has(REQUIRED) || machine.is_true(condition::ETCD_MEMBER);
-            machine.node().is_some() || is_marked || machine.has_run
+            machine.node().is_some() || is_marked
         };
         // Only a running API server registers Nodes. The second machine is created after the first
         // one has served.
-        let is_seen = !self.remains.is_empty() || self.joined_worker.is_some() || self.machines.len() > 1;
+        let has_joined = self.joined_worker.is_some() || self.used_config.is_some();
+        let is_seen = !self.remains.is_empty() || has_joined || self.machines.len() > 1;
         let is_known = self.is_initialized() || self.cluster_is_initialized();
         is_known || is_seen || self.machines.iter().any(is_used)
     }
@@ -594,6 +595,30 @@ fn has_joined(worker: &Machine) -> bool {
     has_data || !worker.status.node_ref.name.is_empty()
 }
 
+/// A KubeadmConfig of the Cluster that shows that its control plane was initialized. A machine that
+/// joins has another configuration than the first one, the bootstrap provider writes its token only
+/// then, and the expiry is that of the certificate of an API server that served. A restore keeps
+/// all of these.
+fn used_config(observed: &Observed, cluster: &str) -> Option<String> {
+    let used = |config: &KubeadmConfig| {
+        let join = &config.spec.join_configuration;
+        let is_of_cluster = config
+            .metadata
+            .labels
+            .get(label::CLUSTER)
+            .is_some_and(|name| name == cluster);
+        let joins = join.control_plane.is_some() || join.discovery != Discovery::default();
+        is_of_cluster
+            && (joins
+                || config
+                    .metadata
+                    .annotations
+                    .contains_key(annotation::CERTIFICATES_EXPIRY))
+    };
+    let mut configs = observed.configs.iter();
+    configs.find(|(_, config)| used(config)).map(|(name, _)| name.clone())
+}
+
 /// The names of the Nodes and of the etcd members.
 fn remains(observed: &Observed) -> BTreeSet<String> {
     let reported = observed.etcd.iter().flat_map(|reported| &reported.members);
@@ -703,23 +728,9 @@ fn machine_state(
         provider_id: provider_id.map(str::to_owned),
         kubelet_version: reported.map(str::to_owned),
         expects_taint: config.is_some_and(|config| expects_taint(&config.spec)),
-        has_run: config.is_some_and(|config| has_run(config)),
         has_external_etcd: has_external_etcd(machine, config.map(|config| &config.spec)).or(is_listed),
         leaving_for: observed.leaving.get(machine.metadata.uid()).copied(),
     }
-}
-
-/// Whether the configuration of a machine shows that the machine ran. The bootstrap provider writes
-/// the token of a machine that joins after the control plane is initialized.
-fn has_run(config: &KubeadmConfig) -> bool {
-    let discovery = &config.spec.join_configuration.discovery;
-    let token = discovery.unknown_fields.get("bootstrapToken");
-    let has_token = token.is_some_and(|token| token.get("token").is_some_and(|token| token != ""));
-    has_token
-        || config
-            .metadata
-            .annotations
-            .contains_key(annotation::CERTIFICATES_EXPIRY)
 }
 
 /// Whether a machine was created for an external etcd. The configuration of a machine that joined

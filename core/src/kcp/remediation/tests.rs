@@ -603,22 +603,46 @@ fn v318_a_node_and_a_second_machine_prove_that_machines_have_data() {
 }
 
 #[test]
-fn v319_a_machine_whose_configuration_was_used_has_data() {
-    let world = restored("a");
-    assert!(!is_kept(&world));
-    let changed = |change: fn(&mut Value)| {
-        let mut world = world.clone();
-        let mut others = world.others.iter_mut();
-        change(others.find(|other| other["kind"] == "KubeadmConfig").unwrap());
-        world
+fn v319_a_configuration_that_was_used_proves_that_the_only_machine_has_data() {
+    let mut world = restored("a");
+    let config = |world: &mut World, metadata: Value, join: Value| {
+        let labels = json!({"cluster.x-k8s.io/cluster-name": "c"});
+        let mut object = json!({"apiVersion": "bootstrap.cluster.x-k8s.io/v1beta2", "kind": "KubeadmConfig",
+            "metadata": {"name": "cp-1", "namespace": "ns", "labels": labels, "annotations": metadata},
+            "spec": {"joinConfiguration": join}});
+        if join.is_null() {
+            object["spec"] = json!({"initConfiguration": {}});
+        }
+        world.others.push(object);
     };
-    assert!(is_kept(&changed(|config| {
-        config["metadata"]["annotations"] =
-            json!({"machine.cluster.x-k8s.io/certificates-expiry": "2027-01-01T00:00:00Z"});
-    })));
-    assert!(is_kept(&changed(|config| {
-        config["spec"]["joinConfiguration"]["discovery"] = json!({"bootstrapToken": {"token": "t"}});
-    })));
+    config(&mut world, json!({}), Value::Null);
+    assert!(!is_kept(&world), "the first machine may never have booted");
+    world.others.pop();
+    let expiry = json!({"machine.cluster.x-k8s.io/certificates-expiry": "2027-01-01T00:00:00Z"});
+    for (metadata, join) in [
+        (expiry, Value::Null),
+        (json!({}), json!({"discovery": {"bootstrapToken": {"token": "t"}}})),
+        (json!({}), json!({"discovery": {"file": {"kubeConfigPath": "/k"}}})),
+        (json!({}), json!({"controlPlane": {}})),
+    ] {
+        config(&mut world, metadata, join);
+        assert!(is_kept(&world));
+        // Its Machine need not exist, and neither need any other one.
+        let mut without = world.clone();
+        without.machines.clear();
+        let plan = crate::kcp::first_machine::plan_of_objects(&without.state(), now());
+        assert!(
+            !plan.steps.iter().any(crate::kcp::action::Step::is_disruptive),
+            "{plan:?}"
+        );
+        assert!(
+            plan.waits
+                .iter()
+                .any(|wait| wait.message.contains("KubeadmConfig cp-1")),
+            "{plan:?}"
+        );
+        world.others.pop();
+    }
 }
 
 fn is_hook_removal(step: &crate::kcp::action::Step) -> bool {
