@@ -595,25 +595,17 @@ fn has_joined(worker: &Machine) -> bool {
     has_data || !worker.status.node_ref.name.is_empty()
 }
 
-/// A KubeadmConfig of the Cluster that shows that its control plane was initialized. A machine that
-/// joins has another configuration than the first one, the bootstrap provider writes its token only
-/// then, and the expiry is that of the certificate of an API server that served. A restore keeps
-/// all of these.
+/// A KubeadmConfig of a control plane machine which shows that the control plane was initialized. A
+/// machine that joins has another configuration than the first one, and the expiry is that of the
+/// certificate of an API server that served. A restore keeps both. The configuration of a worker
+/// tells nothing: a user may write how workers find the cluster before it exists (V322).
 fn used_config(observed: &Observed, cluster: &str) -> Option<String> {
     let used = |config: &KubeadmConfig| {
-        let join = &config.spec.join_configuration;
-        let is_of_cluster = config
-            .metadata
-            .labels
-            .get(label::CLUSTER)
-            .is_some_and(|name| name == cluster);
+        let (metadata, join) = (&config.metadata, &config.spec.join_configuration);
+        let of_cluster = metadata.labels.get(label::CLUSTER).is_some_and(|name| name == cluster);
+        let is_own = of_cluster && metadata.labels.contains_key(label::CONTROL_PLANE);
         let joins = join.control_plane.is_some() || join.discovery != Discovery::default();
-        is_of_cluster
-            && (joins
-                || config
-                    .metadata
-                    .annotations
-                    .contains_key(annotation::CERTIFICATES_EXPIRY))
+        is_own && (joins || metadata.annotations.contains_key(annotation::CERTIFICATES_EXPIRY))
     };
     let mut configs = observed.configs.iter();
     configs.find(|(_, config)| used(config)).map(|(name, _)| name.clone())

@@ -603,10 +603,10 @@ fn v318_a_node_and_a_second_machine_prove_that_machines_have_data() {
 }
 
 #[test]
-fn v319_a_configuration_that_was_used_proves_that_the_only_machine_has_data() {
+fn v319_v322_a_configuration_that_was_used_proves_that_the_only_machine_has_data() {
     let mut world = restored("a");
     let config = |world: &mut World, metadata: Value, join: Value| {
-        let labels = json!({"cluster.x-k8s.io/cluster-name": "c"});
+        let labels = json!({"cluster.x-k8s.io/cluster-name": "c", "cluster.x-k8s.io/control-plane": ""});
         let mut object = json!({"apiVersion": "bootstrap.cluster.x-k8s.io/v1beta2", "kind": "KubeadmConfig",
             "metadata": {"name": "cp-1", "namespace": "ns", "labels": labels, "annotations": metadata},
             "spec": {"joinConfiguration": join}});
@@ -617,6 +617,15 @@ fn v319_a_configuration_that_was_used_proves_that_the_only_machine_has_data() {
     };
     config(&mut world, json!({}), Value::Null);
     assert!(!is_kept(&world), "the first machine may never have booted");
+    world.others.pop();
+    // A user may write how workers find the cluster before it exists.
+    config(
+        &mut world,
+        json!({}),
+        json!({"discovery": {"file": {"kubeConfigPath": "/k"}}}),
+    );
+    world.others.last_mut().unwrap()["metadata"]["labels"] = json!({"cluster.x-k8s.io/cluster-name": "c"});
+    assert!(!is_kept(&world), "the configuration of a worker");
     world.others.pop();
     let expiry = json!({"machine.cluster.x-k8s.io/certificates-expiry": "2027-01-01T00:00:00Z"});
     for (metadata, join) in [
