@@ -406,11 +406,8 @@ fn scaled_by<'a>(scale: &Document, inputs: &'a Inputs) -> Option<&'a Document> {
     };
     let chosen = *candidates.iter().min_by_key(order)?;
     let of_kind = |other: &&&Document| other.key().0 == chosen.key().0;
-    if let Some(other) = candidates
-        .iter()
-        .filter(of_kind)
-        .find(|other| other.key().1 != chosen.key().1)
-    {
+    let elsewhere = |other: &&&Document| !is_exact(chosen) && other.key().1 != chosen.key().1;
+    if let Some(other) = candidates.iter().filter(of_kind).find(elsewhere) {
         note(&format!(
             "{}: the Scale has no namespace, or its {} has none, and may be that of {} or of {}; give the namespaces",
             scale.place(),

@@ -420,10 +420,14 @@ impl Read {
             let line = reached + newlines(blank(part.get(offset..).unwrap_or_default()));
             let Some(next) = stream.next() else { break };
             *number += 1;
+            let nothing_read = || {
+                let read = part.get(..stream.byte_offset());
+                read.is_none_or(|read| read.trim().is_empty())
+            };
             let value = match next {
                 Ok(Unique(value)) => Ok(value),
                 // YAML in flow style starts like JSON.
-                Err(error) if part.get(..stream.byte_offset()).is_none_or(|read| read.trim().is_empty()) => read_yaml(part).map_err(|other| {
+                Err(error) if nothing_read() => read_yaml(part).map_err(|other| {
                     // JSON that is nested too deeply exceeds both parsers.
                     if is_over_budget(&other) {
                         anyhow!(

@@ -56,6 +56,10 @@ fn w220_a_scale_without_a_namespace_is_not_that_of_the_first_of_two_control_plan
         rows[3]["causes"][0]["rule"], "kcp-replicas-odd",
         "the namespace selects it"
     );
+    let mut bare = control_plane(5);
+    bare["metadata"].as_object_mut().unwrap().remove("namespace");
+    let rows = checked(&[], &[bare, control_plane(3), scale(4)]);
+    assert_eq!(rows[2]["causes"][0]["rule"], "kcp-replicas-odd", "not one without");
 }
 
 #[test]
